@@ -26,6 +26,17 @@ from peekrank import DCG, Agent, BlockFTRL
 agent = Agent(BlockFTRL(DCG()), m=10, k=1)
 agent.update(agent.rank(), [1.0])
 """
+DOUBTSORT = """
+from peekrank import DCG, Agent, DoubtSort
+agent = Agent(DoubtSort(DCG()), m=10, k=1)
+agent.update(agent.rank(), [1.0])
+"""
+RIDGE = """
+import numpy as np
+from peekrank import Agent, Ridge
+agent = Agent(Ridge(), m=10, k=1, d=5)
+agent.update(agent.rank(np.eye(10, 5)), [1.0])
+"""
 SIMULATE = """
 import numpy as np
 from peekrank import CT15, DCG, RTop1F, simulate
@@ -74,6 +85,8 @@ def main() -> None:
             ("first simulate of a process, warm cache", warm("-c", SIMULATE), 1.5),
             ("first agent of a process (blockftrl), warm cache", warm("-c", AGENT), 1.5),
             ("first agent of a process (blockftrl), cold cache", cold("-c", AGENT), 5.0),
+            ("first agent of a process (doubtsort), cold cache", cold("-c", DOUBTSORT), 3.0),
+            ("first agent of a process (ridge), cold cache", cold("-c", RIDGE), 6.0),
             ("peekrank simulate, tables and pictures included, warm cache", warm("-m", "peekrank", *run), None),
         ]
     table = Table("a process of its own", "seconds of the processor", "limit")

@@ -1,22 +1,23 @@
-"""Have everything compiled that a service needs beside its learner, by running one for a moment."""
+"""Compile everything that a service needs beside its learner, by running one for a moment."""
 
 import tempfile
 
+from peekrank.service.api.messages import FeedbackRequest, Item, RankRequest
+from peekrank.service.api.structured_logging import configure_logging
 from peekrank.service.config import Config, SlotConfig, StoreConfig
-from peekrank.service.logs import start_logs
-from peekrank.service.messages import FeedbackRequest, Item, RankRequest
-from peekrank.service.service import Service
+from peekrank.service.core.service import Service
 
+LIST: list[str | Item] = [Item("a", [0.0]), Item("b", [1.0])]
 SLOTS = (
     SlotConfig("items", learner="doubtsort", items=("a", "b", "c")),
-    SlotConfig("lists", learner="ridge", features=1, longest=3),
+    SlotConfig("lists", learner="ridge", features=1, max_list_length=3),
 )
 
-start_logs("error")
+configure_logging("error")
 with tempfile.TemporaryDirectory() as folder:
     config = Config(SLOTS, store=StoreConfig(f"{folder}/log.db"))
     with Service(config) as service:
         for _ in range(200):
-            for slot, items in (("items", None), ("lists", [Item("a", [0.0]), Item("b", [1.0])])):
-                shown = service.rank(slot, RankRequest(items=items))
-                service.feedback(shown.event_id, FeedbackRequest([1]))
+            for slot, items in (("items", None), ("lists", LIST)):
+                reply = service.rank(slot, RankRequest(items=items))
+                service.feedback(reply.event_id, FeedbackRequest([1]))

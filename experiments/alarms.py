@@ -1,8 +1,8 @@
-"""How rare false alarms are, and how soon planted faults are noticed: records/monitoring.json.
+"""Measure the rate of false alarms, and the delay until planted faults raise an alarm: records/monitoring.json.
 
-Ten items, three of which are seen, each answered for with probability 0.3; grades 0 and 1 with means from 0.9 to
-0.2. Learners go on learning meanwhile. A fault begins after 5,000 good decisions, and is done to
-what the app shows or tells.
+There are ten items and k = 3. Each of the top three gets feedback with probability 0.3; grades are 0 and 1 with
+means from 0.9 to 0.2. Learners keep learning. A fault begins after 5,000 good decisions and changes what the app
+shows or reports.
 
     python experiments/alarms.py                                     print the tables (five minutes)
     python experiments/alarms.py --runs 2                            fewer runs
@@ -34,26 +34,26 @@ FIRST = 5_000  # number of the first run
 
 
 class Played(NamedTuple):
-    """Decisions, a row each: numbers by item."""
+    """Decisions, with a row each and a column for each item."""
 
     propensities: Floats
     positions: Ints
     answers: Floats
 
     def part(self, first: int, last: int) -> tuple[Ints, Ints, Floats, Ints, Floats, Ints]:
-        """What a watch takes: decisions from `first` to `last`."""
+        """Return the decisions from `first` to `last` as arguments of a monitor."""
         n, made = last - first, self.between(first, last)
         offsets, items = np.arange(0, n * M + 1, M, dtype=np.int64), np.tile(np.arange(M), n)
         ks: Ints = np.full(n, K, dtype=np.int64)
         return offsets, items, made.propensities.ravel(), made.positions.ravel(), made.answers.ravel(), ks
 
     def between(self, first: int, last: int) -> Played:
-        """Some of the decisions."""
+        """Return some of the decisions."""
         return Played(self.propensities[first:last], self.positions[first:last], self.answers[first:last])
 
 
 def played(name: str, rounds: int, run: int) -> Played:
-    """Let a learner live through rounds."""
+    """Run a learner over rounds and log its decisions."""
     rng = np.random.default_rng(run)
     agent = Agent(learner_named(name, measure=DCG()), m=M, k=K, seed=run)
     relevance = (rng.random((rounds, M)) < MEANS).astype(np.float64)
@@ -70,7 +70,7 @@ def played(name: str, rounds: int, run: int) -> Played:
 
 
 def false_alarms(name: str, runs: Sequence[int]) -> tuple[int, int, list[int]]:
-    """Decisions, alarms, and how many decisions each watch went on before its first alarm: it is then replaced."""
+    """Count decisions, alarms, and decisions before each monitor's first alarm, after which it is replaced."""
     alarms, lengths = 0, []
     for run in runs:
         made, first = played(name, LONG, run), 0
@@ -89,7 +89,7 @@ def false_alarms(name: str, runs: Sequence[int]) -> tuple[int, int, list[int]]:
 
 
 def _see_again(made: Played, positions: Ints, rng: np.random.Generator) -> Played:
-    """The same decisions, if items had been shown elsewhere: other items are answered for."""
+    """Return the same decisions with items at other positions, so that other items get feedback."""
     n = len(positions)
     relevance = np.where(rng.random((n, M)) < MEANS, 1.0, 0.0)
     told = (positions < K) & (rng.random((n, M)) < RATE)
@@ -97,12 +97,12 @@ def _see_again(made: Played, positions: Ints, rng: np.random.Generator) -> Playe
 
 
 def _sorted(made: Played, rng: np.random.Generator) -> Played:
-    """Items in an order of the app's own, the same for all: those of middle quality come first."""
+    """Show a fixed order that begins with items of medium quality."""
     return _see_again(made, np.tile(np.roll(np.arange(M), M // 2), (len(made.positions), 1)), rng)
 
 
 def _cached(made: Played, rng: np.random.Generator) -> Played:
-    """Half of the lists are those of the decision before."""
+    """Show the list of the previous decision half of the time."""
     old = rng.random(len(made.positions)) < 0.5
     positions = made.positions.copy()
     positions[1:][old[1:]] = made.positions[:-1][old[1:]]
@@ -110,7 +110,7 @@ def _cached(made: Played, rng: np.random.Generator) -> Played:
 
 
 def _without_exploring(made: Played, rng: np.random.Generator) -> Played:
-    """The likeliest order, whatever was ranked."""
+    """Always show the most frequent order."""
     order = np.argsort(-made.propensities, axis=1, kind="stable")
     positions = np.empty_like(order)
     np.put_along_axis(positions, order, np.tile(np.arange(M), (len(order), 1)), axis=1)
@@ -118,14 +118,14 @@ def _without_exploring(made: Played, rng: np.random.Generator) -> Played:
 
 
 def _without_best(made: Played, rng: np.random.Generator) -> Played:
-    """Item 0, the best, comes last."""
+    """Move item 0, the best, to the end."""
     positions = made.positions - (made.positions > made.positions[:, :1])
     positions[:, 0] = M - 1
     return _see_again(made, positions, rng)
 
 
 def _with_worst(made: Played, rng: np.random.Generator) -> Played:
-    """The last item, the worst, comes first."""
+    """Move the last item, the worst, to the top."""
     positions = made.positions + (made.positions < made.positions[:, -1:])
     positions[:, -1] = 0
     return _see_again(made, positions, rng)
@@ -140,14 +140,14 @@ def _all_lost(made: Played, _: np.random.Generator) -> Played:
 
 
 def _best_got_worse(made: Played, rng: np.random.Generator) -> Played:
-    """Item 0 is liked by 60 % instead of 90 %."""
+    """Lower the mean of item 0 from 0.9 to 0.6."""
     answers = made.answers.copy()
     answers[:, 0] *= rng.random(len(answers)) < 2 / 3
     return made._replace(answers=answers)
 
 
 def _stricter_people(made: Played, rng: np.random.Generator) -> Played:
-    """Each item is liked by two thirds of those who liked it."""
+    """Lower the mean of each item by a third."""
     return made._replace(answers=made.answers * (rng.random(made.answers.shape) < 2 / 3))
 
 
@@ -165,7 +165,7 @@ FAULTS: dict[str, tuple[Callable[[Played, np.random.Generator], Played], str]] =
 
 
 def delays(name: str, fault: str, runs: Sequence[int]) -> tuple[list[int], list[int]]:
-    """Decisions from the beginning of a fault to the alarm that is meant for it, and to the first of any kind."""
+    """Count the decisions from the beginning of a fault to its own alarm, and to the first alarm of any kind."""
     change, meant = FAULTS[fault]
     found, any_kind = [], []
     for run in runs:
@@ -181,7 +181,7 @@ def delays(name: str, fault: str, runs: Sequence[int]) -> tuple[list[int], list[
 
 
 def _told(after: Sequence[int]) -> str:
-    """Median and the largest; a run in which nothing was raised counts as more than all decisions."""
+    """Format median and maximum. A run without an alarm counts as more than all decisions."""
     if min(after) > BAD:
         return f"not in {BAD:,}"
     most = f"not in {BAD:,}" if max(after) > BAD else f"{max(after):,}"

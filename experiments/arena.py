@@ -19,12 +19,12 @@ from peekrank.papers.ours.arena import HORIZONS, LEARNERS, RUNS, games, table
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Play all games."""
+    """Run all games."""
     parser = argparse.ArgumentParser(description="Cross learners of finite games with games.")
     parser.add_argument("--runs", type=int, default=RUNS)
     records.add_option(parser, "arena")
     options = parser.parse_args(arguments)
-    results = run_arena(games(), LEARNERS, HORIZONS, options.runs, say=lambda text: sys.stderr.write(text + "\n"))
+    results = run_arena(games(), LEARNERS, HORIZONS, options.runs, echo=lambda text: sys.stderr.write(text + "\n"))
     lines = table(results).markdown()
     sys.stdout.write("\n".join(lines) + "\n")
     if options.record:

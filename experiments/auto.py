@@ -1,4 +1,4 @@
-"""Auto beside its members: what choosing by evidence costs, and what it brings.
+"""Compare auto with its members: the cost and the benefit of choosing between them.
 
 NDCG@10 of lists that were not learned from, and while learning (lists without a relevant document are skipped),
 after each of several numbers of rounds. A row for each run, then the means, and how far auto is from the best of
@@ -41,7 +41,7 @@ class Row(NamedTuple):
 
 
 def play(learner: Learner, split: Split, k: int, checkpoints: list[int], seed: int) -> Iterator[Row]:
-    """A run, and what it has come to after each number of rounds."""
+    """A run, and its quality after each number of rounds."""
     lengths = np.diff(split.train.offsets)
     agent = Agent(learner, m=int(lengths.max()), k=k, d=split.train.features.shape[1], seed=seed)
     sequence = passes(len(lengths), checkpoints[-1], np.random.default_rng([4, seed]))
@@ -108,7 +108,7 @@ def main() -> None:
 
 
 def cells(by_learner: dict[str, list[Row]]) -> Iterator[str]:
-    """Held out and while learning, of each learner, and auto minus the best of the others."""
+    """Tabulate quality held out and during learning, and the difference of auto to the best of the others."""
     means = {
         called: np.array([[row.held_out, row.learning] for row in rows]).mean(axis=0)
         for called, rows in by_learner.items()

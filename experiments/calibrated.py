@@ -1,4 +1,4 @@
-"""A surrogate that is calibrated for NDCG, played: the table of records/surrogates.json.
+"""Run a surrogate that is calibrated for NDCG: the table of records/surrogates.json.
 
 The pairs and the learners are those of `peekrank reproduce calibrated`.
 
@@ -18,7 +18,7 @@ from peekrank.papers.ours.calibrated import AT, CELLS, RUNS, Played, play, table
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Play all cells."""
+    """Run all cells."""
     parser = argparse.ArgumentParser(description="Play adversaries against learners of calibrated surrogates.")
     parser.add_argument("--runs", type=int, default=RUNS)
     records.add_option(parser, "surrogates")

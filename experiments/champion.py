@@ -1,10 +1,10 @@
-"""Champion for a fixed set of items beside its members: doubtsort, and marginftrl in case relevance is not stable.
+"""Compare champion for fixed items with its members: doubtsort, and marginftrl for relevance that changes.
 
-Regret in DCG to the best fixed order, below zero where who follows change is better than any fixed order. Streams
-that stay as they are, that change now and then or all the time, and opponents without luck whose two halves of the
-items take turns: those of experiments/margin.py. Means and standard deviations over runs whose seeds nothing was
-chosen by, and how many of the runs marginftrl was promoted in. Bold: more than the better member, by two standard
-errors of the difference over the runs or more.
+The table shows the DCG regret against the best fixed order. It is below zero if following a change beats every
+fixed order. The streams are stationary, change sometimes or always, or are deterministic opponents that alternate
+between two halves of the items, as in experiments/margin.py. Figures are means and standard deviations over runs
+whose seeds were not used for any choice, and the number of runs that promoted marginftrl. Bold marks a regret
+above the better member's by two standard errors of the difference or more.
 
     python experiments/champion.py --runs 10
 """
@@ -43,7 +43,7 @@ STREAMS: dict[str, Draw] = {
 
 
 def lost(learner: Learner, rounds: Rounds, k: int, seed: int) -> tuple[float, int]:
-    """Regret after all rounds, and promotions."""
+    """Regret after all rounds, and number of promotions."""
     agent, end = Agent(learner, m=M, k=k, seed=seed), np.array([LAB])
     (trace,) = run_agents([agent], rounds, measure=JUDGE, checkpoints=end)
     promoted = len(learner.promotions(agent.state)) if isinstance(learner, Champion) else 0
@@ -51,7 +51,7 @@ def lost(learner: Learner, rounds: Rounds, k: int, seed: int) -> tuple[float, in
 
 
 def table(k: int, runs: int) -> Iterator[str]:
-    """A row for each stream; a champion's regret is bold if it is surely above that of the better member."""
+    """Print a row for each stream. Bold marks a regret significantly above the better member's."""
     for label, draw in STREAMS.items():
         found = {name: np.empty((runs, 2)) for name in LEARNERS}
         for run in range(runs):

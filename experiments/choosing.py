@@ -1,8 +1,8 @@
-"""What learners for items without features mean_loss lose, for `advise`: records/choosing.json.
+"""Measure the loss of learners for items without features, for `advise`: records/choosing.json.
 
-Stationary streams at two lengths, and the tutorial's ten items where some of the visitors answer. Learners play
-without a horizon, and those that have one also with it. Figures are means over seeds with standard deviations; the
-package keeps them and advises by them.
+The streams are stationary, with two horizons, and the tutorial's ten items with several response rates. Learners
+run without a horizon and, if they accept one, also with it. Figures are means and standard deviations over seeds.
+The package contains them and bases its advice on them.
 
     python experiments/choosing.py --measure             measure (minutes), for src/peekrank/advice/benchmarks.json
     python experiments/choosing.py --record              write the measured figures into the record
@@ -27,7 +27,7 @@ import records
 from margin import CROWDS, LAB, STATIONARY, asked, drawn, drawn_from, played
 
 from peekrank.advice import Advice, advise, benchmarks
-from peekrank.advice.benchmarks import FILE, ITEMS, Answers, Benchmark, figures
+from peekrank.advice.benchmarks import FILE, ITEMS, Benchmark, ResponseRateBenchmark, figures
 from peekrank.experiments.families import family
 from peekrank.learners import learner
 from peekrank.learners._shared import ShortHorizonWarning
@@ -46,7 +46,7 @@ IN_LABORATORY = (("blockftrl", "dcg", 1), ("blockftrl", "sumloss", 1), ("setftrl
 
 
 def players(name: str, judge: Measure, max_grade: int, k: int) -> Iterator[tuple[Learner, tuple[int, ...]]]:
-    """A learner without a horizon for all lengths, and one that is told it for each; none if it does not fit."""
+    """Make a learner without a horizon, and one with the horizon for each length; none if it does not fit."""
     for horizon, lengths in ((None, LENGTHS), *((length, (length,)) for length in LENGTHS)):
         context = {} if horizon is None else {"horizon": horizon}
         try:
@@ -59,7 +59,7 @@ def players(name: str, judge: Measure, max_grade: int, k: int) -> Iterator[tuple
 
 
 def streams(runs: int) -> Iterator[Benchmark]:
-    """What is lost per round on stationary streams."""
+    """Measure the loss per round on stationary streams."""
     for game, k in GAMES:
         judge = measure(game)
         for label in STREAMS:
@@ -75,21 +75,21 @@ def streams(runs: int) -> Iterator[Benchmark]:
                         yield Benchmark(name, player.horizon is not None, game, k, label, length, mean, sd)
 
 
-def visitors(runs: int) -> Iterator[Answers]:
-    """What is lost per visit in the tutorial's setting, where all, 20 % and 5 % answer."""
+def visitors(runs: int) -> Iterator[ResponseRateBenchmark]:
+    """Measure the loss per visit in the tutorial's setting at response rates of 100, 20 and 5 %."""
     for name in NAMES[:3] + NAMES[5:]:
         for crowd in CROWDS[:3]:
             mean, sd = spread(np.array([asked(name, crowd, FIRST_SEED + run) for run in range(runs)]))
-            yield Answers(name, float(crowd.propensity[0]), mean, sd)
+            yield ResponseRateBenchmark(name, float(crowd.propensity[0]), mean, sd)
 
 
 def spread(values: Floats) -> tuple[float, float]:
-    """Mean and standard deviation, in four digits."""
+    """Return mean and standard deviation in four digits."""
     return float(f"{values.mean():.4g}"), float(f"{values.std(ddof=1):.4g}")
 
 
 def told(rows: Iterator[Any]) -> list[list[Any]]:
-    """All of them, said as they come."""
+    """Measure all learners and print each result."""
     found = []
     for row in rows:
         sys.stderr.write(f"{row}\n")
@@ -98,7 +98,7 @@ def told(rows: Iterator[Any]) -> list[list[Any]]:
 
 
 def measured(runs: int, visited: int) -> str:
-    """The file of the package."""
+    """Write the file of the package."""
     head = {
         "script": "python experiments/choosing.py --measure",
         "first seed": FIRST_SEED,
@@ -113,7 +113,7 @@ def measured(runs: int, visited: int) -> str:
 
 
 def laboratory(runs: int) -> Iterator[str]:
-    """The worst stream of the laboratory, and the mean over all, without a horizon and with it."""
+    """Measure the worst stream of the study and the mean over all, without a horizon and with it."""
     heads = [f"{what}, horizon {known}" for what in ("worst stream", "mean") for known in ("unknown", "known")]
     yield f"| m = 5, {LAB:,} rounds | {' | '.join(heads)} |"
     yield "|---|---|---|---|---|"
@@ -141,7 +141,7 @@ def recorded() -> list[records.Table]:
     found: dict[str, dict[tuple[str, str, str], dict[int, records.Figure]]] = {}
     for row in benchmarks.streams():
         game = found.setdefault(f"Stationary streams, {row.measure}, k = {row.k}", {})
-        cells = game.setdefault((f"`{row.learner}`", "yes" if row.told else "no", row.stream), {})
+        cells = game.setdefault((f"`{row.learner}`", "yes" if row.knows_horizon else "no", row.stream), {})
         cells[row.rounds] = records.Figure(row.mean, row.sd)
     columns = ["learner", "knows the horizon", "stream", *(f"{length:,} rounds" for length in LENGTHS)]
     for title, game in found.items():
@@ -151,7 +151,7 @@ def recorded() -> list[records.Table]:
 
 
 class When(NamedTuple):
-    """A situation, and how `advise` is asked about it; which of its learners it is for."""
+    """A situation, the arguments of `advise` for it, and which of its learners to show."""
 
     situation: str
     problem: tuple[str, int, int, int]  # measure, items, answers, grades
@@ -174,7 +174,7 @@ HEAD = ("your situation", "learner", "guarantee", "few answers", "items come and
 
 
 def which_learner_when() -> list[str]:
-    """The table, as the package advises."""
+    """Tabulate the advice of the package."""
     rows = [
         HEAD,
         ("---",) * len(HEAD),
@@ -195,13 +195,13 @@ def which_learner_when() -> list[str]:
 
 def row(when: When, advice: Advice) -> tuple[str, ...]:
     """Return a line of the table."""
-    spec = advice.stable if when.stable else advice.learner
+    spec = advice.stationary if when.stable else advice.learner
     if spec is None:
         other = "; ".join(f"learn `{change.measure}` instead" for change in advice.changes if change.k == advice.k)
         return (when.situation, "none", f"hopeless; {other}", "", "")
     found = next(found for found in advice.evidence if found.learner == spec)
     certain = str(advice.guarantee) if spec == advice.learner else "T^(2/3) if stable, safe form"
-    few = figures(found.few.values(), " / ")
+    few = figures(found.loss_by_response_rate.values(), " / ")
     return (
         when.situation,
         linked(spec.partition(":")[0]),
@@ -212,7 +212,7 @@ def row(when: When, advice: Advice) -> tuple[str, ...]:
 
 
 def linked(name: str) -> str:
-    """A learner, with its page."""
+    """Link a learner to its page."""
     return f"[{name}]({name}.md)"
 
 

@@ -1,9 +1,9 @@
-"""Learning from clicks: the tables and the picture of records/clicks.json.
+"""Learn from clicks: the tables and the picture of records/clicks.json.
 
-Ten items with means from 0.9 to 0.1, five positions. What is lost is DCG by the true relevance, in the later half of
-the rounds. First, people look at position p with probability 1/p, and the learner is told clicks that are corrected
-by the curve (1/p)^strength: strength 0 takes silence for 0, 1 is the truth, 2 corrects too much. Then people who
-click in other ways, and what can be made of their clicks.
+There are ten items with means from 0.9 to 0.1, and five positions. The loss is the DCG by true relevance that is
+lost in the second half of the rounds. In the first table, users examine position p with probability 1/p, and the
+learner gets clicks that are corrected by the curve (1/p)^strength: strength 0 counts a missing click as 0, 1 is
+the true curve, and 2 overcorrects. The second table has other click models and feedback rules.
 
     python experiments/clicks.py                                     print the tables (a minute)
     python experiments/clicks.py --runs 2                            fewer runs
@@ -50,14 +50,14 @@ PEOPLE: dict[str, ClickModel] = {
 
 
 def assumed(strength: float) -> FeedbackRules:
-    """A power of the true curve."""
+    """Return a power of the true curve."""
     return FeedbackRules(
         (Rule("click", 1),), "curve", PositionBased(tuple(a**strength for a in TRUTH.if_relevant))
     )
 
 
 def lost(name: str, people: ClickModel, taken: FeedbackRules | None, run: int, rounds: int = ROUNDS) -> float:
-    """DCG that is lost per round in the second half, as a share of what the order of the means has."""
+    """Measure the lost DCG per round in the second half, as a share of the DCG of the order of the means."""
     rng = np.random.default_rng(run)
     means, half = rng.permutation(MEANS), rounds // 2
     drawn = Clicks(Bernoulli(tuple(means.tolist())), people, taken).rounds(rounds, rng)
@@ -69,7 +69,7 @@ def lost(name: str, people: ClickModel, taken: FeedbackRules | None, run: int, r
 
 
 def measured(runs: Sequence[int]) -> dict[str, Floats]:
-    """What each learner loses: a row for each run, a column for each strength."""
+    """Measure the loss of each learner, with a row for each run and a column for each strength."""
     return {
         name: np.array([[lost(name, TRUTH, assumed(s), run) for s in STRENGTHS] for run in runs])
         for name in LEARNERS[:2]
@@ -77,7 +77,7 @@ def measured(runs: Sequence[int]) -> dict[str, Floats]:
 
 
 def other_people(runs: Sequence[int]) -> records.Table:
-    """What doubtsort loses with people of all kinds, whatever is made of their clicks."""
+    """Measure the loss of doubtsort for each click model and each feedback rule."""
     forms = {"silence taken for 0": RAW, "cascade": parse_rules("click = 1; cascade"), "true curve": None}
     lines = ["| people | " + " | ".join(forms) + " |", "|---|" + "---|" * len(forms)]
     for words, people in PEOPLE.items():
@@ -96,7 +96,7 @@ def _spread(losses: Floats) -> str:
 
 
 def table(found: dict[str, Floats], random: Floats) -> records.Table:
-    """Means and standard deviations over runs."""
+    """Tabulate means and standard deviations over runs."""
     lost = f"random lists lose {100 * random.mean():.1f} %"
     text = f"DCG lost in the second half of {ROUNDS:,} rounds, in % of the best; {lost}."
     lines = [
@@ -112,7 +112,7 @@ def table(found: dict[str, Floats], random: Floats) -> records.Table:
 
 
 def picture(found: dict[str, Floats]) -> Figure:
-    """What is lost against the curve that is assumed."""
+    """Draw the loss against the assumed curve."""
     with styled():
         figure, axes = blank("What a wrong position curve costs", "DCG lost, %", scale="linear", legend_rows=1)
         for position, (name, curves) in enumerate(found.items()):

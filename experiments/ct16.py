@@ -19,7 +19,7 @@ from typing import get_args
 import numpy as np
 import records
 
-from peekrank.data.generated import LAYOUTS, Kind
+from peekrank.data.generated import SHAPES, Kind
 from peekrank.data.letor import read_letor
 from peekrank.data.peek import open_dataset
 from peekrank.papers.ct16.figure import (
@@ -52,17 +52,17 @@ def tables(played: Played, *, yahoo: bool = False) -> list[records.Table]:
 
 
 def read_rounds(path: Path) -> Rounds:
-    """A LETOR file or a compact one; relevance that is real-valued is rounded to grades."""
+    """Read a LETOR or .peek file, and round real-valued relevance to grades."""
     data = open_dataset(path) if path.suffix == ".peek" else read_letor(path)
     return data.graded().rounds()
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Play on one setting."""
+    """Run one setting."""
     parser = argparse.ArgumentParser(description="Average NDCG@10 of CT16's learners, and of ours, against time.")
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument("--data", type=Path, help="a file in LETOR format, or a .peek file")
-    source.add_argument("--shape", choices=sorted(LAYOUTS), help="generate data of this shape")
+    source.add_argument("--shape", choices=sorted(SHAPES), help="generate data of this shape")
     parser.add_argument("--kind", choices=get_args(Kind), default="linear", help="of generated relevance")
     parser.add_argument("--scale", type=float, default=1.0, help="part of the queries to generate")
     parser.add_argument("--unit", action="store_true", help="divide features so that no document is longer than 1")

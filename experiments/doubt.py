@@ -1,8 +1,8 @@
-"""What doubtsort loses where few people answer, and where items come and go, next to baselines.
+"""Measure the loss of doubtsort and baselines with little feedback, and with items that come and go.
 
-Everything is counted in expectation: what the shown order lacks, by the items' true means, to the best order of
-what is available. Each figure is a mean over runs with its standard deviation; every run has fresh items, rounds
-and randomness of the learner.
+Losses are expectations: the difference, by the items' true means, between the best order of the available items
+and the shown order. Each figure is a mean over runs with its standard deviation. Every run has new items, rounds
+and random numbers.
 
     python experiments/doubt.py                                print all tables (a quarter of an hour)
     python experiments/doubt.py few newcomer --runs 3          some of them
@@ -52,14 +52,14 @@ NEWCOMERS, FIRST_NEWCOMER = 200, 50_000
 
 
 class World(NamedTuple):
-    """Rounds, and the mean gain of every item, by which orders are judged."""
+    """Rounds, and the mean gain of every item, which evaluates orders."""
 
     rounds: Rounds
     means: Floats
     measure: LinearMeasure
 
     def lists(self) -> Iterator[tuple[Ints, Grades]]:
-        """Items and relevance of each round."""
+        """Yield the items and the relevance of each round."""
         items = self.rounds.items
         for first, last in pairwise(self.rounds.offsets):
             here = np.arange(last - first) if items is None else items[first:last]
@@ -67,7 +67,7 @@ class World(NamedTuple):
 
 
 class Lost:
-    """A measure of what an order lacks by the true means, for rounds that are played in turn."""
+    """A measure: the expected loss of an order by the true means, for rounds in order."""
 
     name: ClassVar[str] = "lost"
     higher_is_better: ClassVar[bool] = False
@@ -80,7 +80,7 @@ class Lost:
         self._discount, self._done = world.measure.discount(n), 0
 
     def values(self, rankings: Ints, relevance: Floats) -> Floats:  # noqa: ARG002
-        """What each ranking of the next rounds lacks."""
+        """Return the loss of each ranking of the next rounds."""
         means = self._means[self._done : self._done + len(rankings)]
         self._done += len(rankings)
         lacking = np.sort(means, axis=1)[:, ::-1] - np.take_along_axis(means, rankings, axis=1)
@@ -88,20 +88,20 @@ class Lost:
 
 
 def lost(learner: Learner, world: World, k: int, run: int) -> float:
-    """What a run loses if everybody answers at once."""
+    """Measure the loss of a run with immediate and complete feedback."""
     end = np.array([len(world.rounds.offsets) - 1])
     return float(simulate(learner, world.rounds, k=k, measure=Lost(world), seed=run, checkpoints=end).value[0])
 
 
 class Live(NamedTuple):
-    """A run with answers as they really come: what each round lost, and who was shown first."""
+    """A run with realistic feedback: the loss of each round, and the items shown first."""
 
     lost: Floats
     first: Ints
 
 
 def live(learner: Learner, world: World, k: int, run: int, *, rates: Floats | float = 1.0, delay: int = 0) -> Live:
-    """Play with an agent: each question is answered with its item's propensity, `delay` rounds late."""
+    """Run an agent. Each explored item gets feedback with its response rate, `delay` rounds late."""
     agent, rng = Agent(learner, m=len(world.means), k=k, seed=run), np.random.default_rng([run, 9])
     propensities = np.broadcast_to(rates, world.means.shape)
     waiting: deque[tuple[int, Decision, Floats]] = deque()
@@ -121,21 +121,21 @@ def live(learner: Learner, world: World, k: int, run: int, *, rates: Floats | fl
 
 
 def tutorial(run: int) -> World:
-    """The ten items of the tutorial, in random order."""
+    """Make rounds of the tutorial's ten items in random order."""
     rng = np.random.default_rng([run, 1])
     means = rng.permutation(TUTORIAL)
     return World(Bernoulli(tuple(means)).rounds(VISITS, rng), means, DCG())
 
 
 def drawn(stream: Available, run: int, measure: LinearMeasure, rounds: int = LONG) -> World:
-    """Rounds of a stream, with the mean gains that it draws first."""
+    """Make rounds of a stream, with the mean gains that it draws first."""
     means = stream.means(np.random.default_rng([run, 2]))
     gain = float(measure.gain(np.array([stream.grade], dtype=np.uint8))[0])
     return World(stream.rounds(rounds, np.random.default_rng([run, 2])), gain * means, measure)
 
 
 def part(world: World, first: int, last: int) -> World:
-    """Some of the rounds."""
+    """Return some of the rounds."""
     features, relevance, offsets, items, _ = world.rounds
     rows = slice(offsets[first], offsets[last])
     cut = Rounds(
@@ -146,7 +146,7 @@ def part(world: World, first: int, last: int) -> World:
 
 
 def few(runs: Sequence[int]) -> records.Table:
-    """Late and unequal answers about the tutorial's ten items; experiments/choosing.py has few answers."""
+    """Measure late and unequal feedback on the tutorial's ten items."""
     unequal = np.linspace(0.05, 1, 10)
     ways: dict[str, Callable[[int], dict[str, object]]] = {
         f"{LATE} rounds late": lambda _: {"delay": LATE},
@@ -166,7 +166,7 @@ def few(runs: Sequence[int]) -> records.Table:
 def compared(
     title: str, measure: LinearMeasure, k: int, worlds: Sequence[World], runs: Sequence[int]
 ) -> list[str]:
-    """A row of a table: what each learner loses in the same worlds, if all answer."""
+    """Return a row of a table: the loss of each learner in the same rounds with complete feedback."""
     found = []
     for name in LEARNERS:
         made = learner_named(name, measure=measure, max_grade=int(worlds[0].rounds.relevance.max()))
@@ -175,7 +175,7 @@ def compared(
 
 
 def sets(runs: Sequence[int], k: int) -> list[str]:
-    """Five fixed sets of ten items, with as many rounds for each item as in the random lists."""
+    """Measure five fixed sets of ten items, with as many rounds per item as in the random lists."""
     found: list[list[float]] = [[] for _ in LEARNERS]
     for run in runs:
         means = drawn(Available(), run, DCG(), 1).means
@@ -190,7 +190,7 @@ def sets(runs: Sequence[int], k: int) -> list[str]:
 
 
 def lists(runs: Sequence[int]) -> records.Table:
-    """Lists of what is available, by every rule."""
+    """Measure lists of available items, for every rule of availability."""
     rows = []
     for k in (1, 3):
         random = [drawn(Available(), run, DCG()) for run in runs]
@@ -217,7 +217,7 @@ def lists(runs: Sequence[int]) -> records.Table:
 
 
 def newcomer(runs: Sequence[int]) -> records.Table:
-    """How many of its rounds the best item needs to come to the top, where 49 others are known."""
+    """Count the rounds until a new best item reaches the top among 49 known ones."""
     early, late, longest = 20_000, 6000, 20
     joined = range(FIRST_NEWCOMER, FIRST_NEWCOMER + NEWCOMERS * len(runs) // RUNS)
     rows = []
@@ -248,7 +248,7 @@ def newcomer(runs: Sequence[int]) -> records.Table:
 
 
 def replaced(runs: Sequence[int]) -> records.Table:
-    """Two of ten replaced, against a cold start with the same ten."""
+    """Compare replacing two of ten items with a cold start on the same ten."""
     rows = []
     for name in LEARNERS:
         warm, cold = [], []
@@ -262,7 +262,7 @@ def replaced(runs: Sequence[int]) -> records.Table:
 
 
 def orders(path: Path, runs: Sequence[int]) -> records.Table:
-    """Orders of people, each item hidden from a list with probability 1/2: what a list loses to the order of means."""
+    """Measure orders of real people, with each item hidden with probability 1/2, against the order of means."""
     rows = []
     for measure, k in ((DCG(), 1), (DCG(), 3), (Precision(3, mean=False), 1)):
         worlds = []
@@ -280,18 +280,18 @@ def orders(path: Path, runs: Sequence[int]) -> records.Table:
 
 
 def figure(values: Sequence[float], digits: int = 0) -> str:
-    """Mean and standard deviation."""
+    """Format mean and standard deviation."""
     return f"{np.mean(values):,.{digits}f} ± {np.std(values, ddof=1):,.{digits}f}"
 
 
 def table(title: str, text: str, names: Sequence[str], rows: Sequence[Sequence[str]]) -> records.Table:
-    """A table of the record; without a text, the record keeps the one it has."""
+    """Make a table of the record. Without a text, the record keeps its own."""
     cells = [[records.parse_cell(cell) for cell in row] for row in rows]
     return records.Table(title, [text] if text else [], list(names), cells)
 
 
 class Shown:
-    """A measure that remembers all rankings."""
+    """A measure that stores all rankings."""
 
     name: ClassVar[str] = "shown"
     higher_is_better: ClassVar[bool] = True
@@ -300,13 +300,13 @@ class Shown:
         self.rankings: list[Ints] = []
 
     def values(self, rankings: Ints, relevance: Floats) -> Floats:  # noqa: ARG002
-        """Nothing."""
+        """Store the rankings and return zeros."""
         self.rankings.append(rankings.copy())
         return np.zeros(len(rankings))
 
 
 def picture(run: int, parts: int = 120) -> Figure:
-    """Who was shown when, while items come and go."""
+    """Draw which items were shown when, while items come and go."""
     stream, horizon = Available(m=40, n=10, rule="churn"), 24_000
     world, shown = drawn(stream, run, DCG(), horizon), Shown()
     simulate(DoubtSort(DCG()), world.rounds, k=1, measure=shown, seed=run, checkpoints=np.array([horizon]))

@@ -1,4 +1,4 @@
-"""Hopeless games, played: the table of records/open-rates.json.
+"""Run hopeless games: the table of records/open-rates.json.
 
 The games and the learners are those of `peekrank reproduce hopeless`.
 
@@ -18,7 +18,7 @@ from peekrank.papers.ours.hopeless import CELLS, HORIZONS, LEARNERS, RUNS, Playe
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Play all cells."""
+    """Run all cells."""
     parser = argparse.ArgumentParser(description="Play the certified adversaries of hopeless games.")
     parser.add_argument("--runs", type=int, default=RUNS)
     records.add_option(parser, "open-rates")

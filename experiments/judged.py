@@ -1,4 +1,4 @@
-"""How good the rankers are that learners end up with, on judged documents that they have not seen.
+"""Measure the quality of trained rankers on held-out judged documents.
 
 The learners and the claims are those of `peekrank reproduce judged`, which generates its lists. This script takes
 judged documents, which are not part of this project, and writes the record. Beside the learners: random orders,
@@ -48,27 +48,27 @@ TREES = "LambdaMART, all relevances"
 
 
 def mq2008(folder: Path) -> list[Split]:
-    """The five folds of LETOR 4.0: three parts to learn from, the next for validation, the next to test."""
+    """Read the five folds of LETOR 4.0: three parts for training, one for validation, one for testing."""
     parts = [read_rounds(folder / f"S{number}.txt") for number in range(1, 6)]
     turned = [[*parts[fold:], *parts[:fold]] for fold in range(5)]
     return [Split(join(part[:3]), part[3], part[4]) for part in turned]
 
 
 def yandex(folder: Path) -> list[Split]:
-    """Training and test part as published."""
+    """Read the training and the test part as published."""
     train, test = (read_rounds(folder / f"{part}.letor.txt.gz") for part in ("train", "test"))
     return [Split(train, None, test)]
 
 
 def join(parts: Sequence[Rounds]) -> Rounds:
-    """All lists of several parts."""
+    """Concatenate the lists of several parts."""
     lengths = np.concatenate([np.diff(part.offsets) for part in parts])
     features, relevance = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
     return Rounds(features, relevance, np.append(0, np.cumsum(lengths)))
 
 
 def boosted_trees(split: Split, seed: int) -> float | None:
-    """Quality of LambdaMART, stopped by the validation part; None where LightGBM is not installed."""
+    """Measure LambdaMART with early stopping on the validation part. Returns None without LightGBM."""
     try:
         lightgbm: Any = import_module("lightgbm")
     except ImportError:
@@ -89,7 +89,7 @@ def boosted_trees(split: Split, seed: int) -> float | None:
 
 
 def try_all(splits: Sequence[Split], *, rounds: int, runs: int, say: Callable[[str], object]) -> Found:
-    """Quality of everything: as many results as there are runs at least, as many of every split."""
+    """Measure the quality of all rankers, with at least `runs` results and equally many of every split."""
     found: Found = {}
     repeats = -(-runs // len(splits))
     for number, split in enumerate(splits):
@@ -140,23 +140,23 @@ def few_and_many(
     return records.parse_table(f"{title}, few rounds and many", rounds_table(found).markdown(), [text, said])
 
 
-def stream_table(layout: DatasetShape, runs: int, say: Callable[[str], object]) -> records.Table:
+def stream_table(shape: DatasetShape, runs: int, say: Callable[[str], object]) -> records.Table:
     """Return NDCG@10 while learning from lists that come once each, for each kind of relevance."""
     found = {}
     for kind in KINDS:
         mine: Found = {}
         for run in range(runs):
-            for name, value in learned_once(layout, kind, run).items():
+            for name, value in learned_once(shape, kind, run).items():
                 mine.setdefault((name, 1), []).append(value)
         found[kind] = mine
         say(f"generated, {kind}: done")
-    size = f"{layout.queries:,} rounds, up to {layout.documents[1]} documents of {layout.features} features, k = 1"
+    size = f"{shape.queries:,} rounds, up to {shape.documents[1]} documents of {shape.features} features, k = 1"
     text = [f"{size}; NDCG@10 while learning from lists that come once each."]
     return records.parse_table("Generated lists", once_table(found).markdown(), text)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Try everything on the data that are given."""
+    """Run all rankers on the given data."""
     parser = argparse.ArgumentParser(description="Held-out quality of learned rankers.")
     parser.add_argument("--mq2008", type=Path, help="folder with S1.txt to S5.txt")
     parser.add_argument("--yandex", type=Path, help="folder with train.letor.txt.gz and test.letor.txt.gz")
@@ -186,8 +186,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             found = try_all(splits, rounds=options.rounds, runs=options.runs, say=say)
             done += tables(title, splits, found)
     if options.generated:
-        layout = STREAM._replace(queries=options.generated_rounds)
-        done.append(stream_table(layout, options.runs, say))
+        shape = STREAM._replace(queries=options.generated_rounds)
+        done.append(stream_table(shape, options.runs, say))
     sys.stdout.write(records.show(done))
     if options.record:
         records.update(options.record, done)

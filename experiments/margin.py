@@ -1,8 +1,9 @@
-"""marginftrl beside blockftrl and setftrl, all without a horizon: where it wins, and where it loses.
+"""Compare marginftrl with blockftrl and setftrl, all without a horizon.
 
-Stationary streams, real people (files of your own), the laboratory's family with its lower-bound pairs, opponents
-that change sides, a long run, answers that are few, late or unequal, and streams that change. Means and standard
-deviations over seeds, none of which anything was chosen by; their number was fixed before the first was played.
+The streams are stationary streams, real people (from your own files), the study's family with its lower-bound
+pairs, opponents that alternate, a long run, feedback that is scarce, late or unequal, and streams that change.
+Figures are means and standard deviations over seeds. No seed was used for any choice, and their number was fixed
+in advance.
 
     python experiments/margin.py                                            print the tables (minutes)
     python experiments/margin.py --sushi sushi.soc --jester jester.csv      with real people
@@ -51,7 +52,7 @@ Draw = Callable[[int], Rounds]  # the rounds of a seed
 
 
 class Lost(NamedTuple):
-    """Regrets, (runs, times)."""
+    """Regrets of shape (runs, times)."""
 
     regrets: Floats
 
@@ -61,7 +62,7 @@ class Lost(NamedTuple):
 
     @property
     def worse_than(self) -> float:
-        """What the mean surely is at least: two standard errors are taken off, as in the laboratory."""
+        """Return the mean minus two standard errors, as in the study."""
         return self.mean - 2 * float(self.regrets[:, -1].std(ddof=1) / np.sqrt(len(self.regrets)))
 
     def __str__(self) -> str:
@@ -69,7 +70,7 @@ class Lost(NamedTuple):
 
 
 def made(name: str, judge: Measure, max_grade: int) -> Learner | None:
-    """A learner without a horizon; None if it does not fit."""
+    """Make a learner without a horizon, or None if it does not fit."""
     try:
         return learner(name, measure=judge, max_grade=max_grade)
     except ValueError:
@@ -85,7 +86,7 @@ def played(
     checkpoints: Sequence[int],
     first: int = FIRST_SEED,
 ) -> Lost:
-    """Regret after each of the rounds `checkpoints`."""
+    """Measure the regret after each of the rounds `checkpoints`."""
     times, found = np.array(checkpoints), []
     for seed in range(first, first + runs):
         rounds = draw(seed)
@@ -95,12 +96,12 @@ def played(
 
 
 def drawn(text: str, rounds: int) -> Draw:
-    """Rounds of a stream."""
+    """Draw the rounds of a stream."""
     return lambda seed: stream(text).rounds(rounds, np.random.default_rng(seed))
 
 
 def stationary(people: dict[str, str], runs: int) -> Iterator[list[str]]:
-    """A row for each game and stream."""
+    """Tabulate a row for each game and stream."""
     others = "ratio to the better of the others"
     yield ["game", "stream", "`marginftrl`", "`blockftrl`", "`setftrl`", others]
     for name, k in GAMES:
@@ -120,7 +121,7 @@ def stationary(people: dict[str, str], runs: int) -> Iterator[list[str]]:
 
 
 def opponents(m: int) -> dict[str, Draw]:
-    """Relevance without luck: the first half of the items and the others take turns."""
+    """Make deterministic relevance that alternates between two halves of the items."""
     sides: dict[str, Callable[[Ints], Ints]] = {
         "turns of 1": lambda t: t,
         "turns of 1,000": lambda t: t // 1000,
@@ -141,7 +142,7 @@ def opponents(m: int) -> dict[str, Draw]:
 
 
 def laboratory(runs: int) -> Iterator[list[str]]:
-    """The worst stream of each learner, and where ours loses more than the better of the others."""
+    """Tabulate the worst stream of each learner, and the streams on which marginftrl loses more."""
     yield ["game, m = 5, k = 1", "learner", "worst stream of the study", "worst opponent", "bound"]
     for name in ("dcg", "sumloss", "p@2+sum"):
         judge = measure(name)
@@ -160,12 +161,12 @@ def laboratory(runs: int) -> Iterator[list[str]]:
 
 
 def drawn_from(source: Stream) -> Draw:
-    """Rounds of a stream of the laboratory."""
+    """Draw the rounds of a stream of the study."""
     return lambda seed: source.rounds(LAB, np.random.default_rng(seed))
 
 
 def long_run(runs: int) -> Iterator[list[str]]:
-    """Regret on linear means after a hundred thousand and a million rounds."""
+    """Measure the regret on linear means after a hundred thousand and a million rounds."""
     yield ["`dcg`, k = 1, linear means", f"T = {T:,}", f"T = {LONG:,}", "slope of the last decade"]
     for who in (OURS, BLOCK):
         player = made(who, measure("dcg"), 1)
@@ -176,7 +177,7 @@ def long_run(runs: int) -> Iterator[list[str]]:
 
 
 class Crowd(NamedTuple):
-    """Who answers: with what propensity, for each item, and how many rounds later."""
+    """Feedback: the response rate of each item, and the delay in rounds."""
 
     title: str
     propensity: Floats
@@ -193,7 +194,7 @@ CROWDS = (
 
 
 def asked(who: str, crowd: Crowd, seed: int) -> float:
-    """DCG lost per visit to the best order of the tutorial's ten items."""
+    """Measure the lost DCG per visit against the best order of the tutorial's ten items."""
     judge, rng = measure("dcg"), np.random.default_rng(seed)
     relevance = (rng.random((VISITS, 10)) < TUTORIAL).astype(np.uint8)
     says = rng.random((VISITS, 10)) < crowd.propensity
@@ -213,7 +214,7 @@ def asked(who: str, crowd: Crowd, seed: int) -> float:
 
 
 def answers(runs: int) -> Iterator[list[str]]:
-    """DCG lost per visit when answers are late or unequal."""
+    """Measure the lost DCG per visit with late or unequal feedback."""
     yield ["ten items, `dcg`, k = 1, 50,000 visits", "marginftrl", "blockftrl"]
     for crowd in CROWDS[3:]:  # experiments/choosing.py has the first three
         cells = []
@@ -237,7 +238,7 @@ FOLLOWING = (
 
 
 def changing(runs: int) -> Iterator[list[str]]:
-    """Regret against the best fixed ranking where relevance changes: below 0 for who follows."""
+    """Measure the regret against the best fixed ranking on streams that change. It can be below 0."""
     yield [f"`dcg`, k = 1, T = {T:,}", *(f"`{text}`" for text in CHANGING)]
     for who in FOLLOWING:
         player = learner(who, measure=measure("dcg"))
@@ -246,7 +247,7 @@ def changing(runs: int) -> Iterator[list[str]]:
 
 
 def tabulated(title: str, rows: Iterator[list[str]]) -> records.Table:
-    """A table of the record, printed to standard error as it comes."""
+    """Make a table of the record, and print its rows to standard error."""
     head, cells = next(rows), []
     for row in rows:
         sys.stderr.write(f"{row}\n")

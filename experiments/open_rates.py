@@ -1,4 +1,4 @@
-"""The table that the papers leave open: minimax rates of NDCG, AP and AUC when k >= 2 answers are seen.
+"""Compute the minimax rates of NDCG, AP and AUC for k >= 2, which the papers leave open.
 
 Three ways to the same numbers: from the definitions (cells, neighbours, observability), by the expansion of loss
 differences over sets of items, and by the theorems of docs/games/rates.md. Any disagreement is an error.
@@ -22,7 +22,7 @@ from peekrank.games.cells import Cells
 from peekrank.games.certificate import adversaries
 from peekrank.games.interactions import interaction_order
 from peekrank.games.ranking import ranking_game
-from peekrank.games.rate import Rate
+from peekrank.games.rates import Rate
 from peekrank.games.theorems import theorem_of
 from peekrank.measures import measure
 
@@ -45,7 +45,7 @@ EXPANSIONS_MEAN = (
 
 
 def definition_rows(measure_name: str, grades: int, max_m: int, say: Callable[[str], object]) -> Iterator[str]:
-    """One row for each m: the rates for k = 1, ..., m, from the definitions; they must agree with the theorems."""
+    """Compute the rates for k = 1, ..., m from the definitions, and compare them with the theorems."""
     largest = DEFINITIONS[grades]
     for m in range(2, min(largest, max_m) + 1):
         known: Cells | None = None
@@ -66,7 +66,7 @@ def definition_rows(measure_name: str, grades: int, max_m: int, say: Callable[[s
 
 
 def gap_rows(measure_name: str, grades: int, max_m: int, say: Callable[[str], object]) -> Iterator[str]:
-    """One row for each m: how much the two adversaries of a hopeless cell cost, per round and taken together."""
+    """Compute the cost per round of the two adversaries of a hopeless cell together, a row for each m."""
     largest = GAPS[grades]
     for m in range(2, min(largest, max_m) + 1):
         hopeless = [k for k in range(1, m) if rate_by_theorem(measure_name, m, k, grades) == Rate.LINEAR]
@@ -77,7 +77,7 @@ def gap_rows(measure_name: str, grades: int, max_m: int, say: Callable[[str], ob
 
 
 def expansion_rows(grades: int, max_m: int, say: Callable[[str], object]) -> Iterator[str]:
-    """One row for each m: the number of items in the largest term, which is the least k with a rate below T."""
+    """Compute the number of items in the largest term, the least k with a rate below T, a row for each m."""
     for m in range(2, min(EXPANSIONS[grades], max_m) + 1):
         found = []
         for name in (*MEASURES, *CUT_OFFS):
@@ -113,33 +113,33 @@ def generate(max_m: int = MOST, say: Callable[[str], object] = lambda _: None) -
 
 
 def rate_by_theorem(name: str, m: int, k: int, grades: int) -> Rate | None:
-    """What docs/games/rates.md says."""
+    """Return the rate by the theorems of docs/games/rates.md."""
     return theorem_of(measure(name), m, k, grades).rate
 
 
 def agree(what: str, computed: object, proved: object) -> None:
-    """Stop where computation and theorem differ."""
+    """Exit if computation and theorem differ."""
     if computed != proved:
         raise SystemExit(f"{what}: computed {computed}, but by theorem {proved}")
 
 
 def words(grades: int) -> str:
-    """A name for a number of grades."""
+    """Name a number of grades."""
     return {2: "binary relevance", 3: "three grades"}[grades]
 
 
 def heading(*names: str) -> list[str]:
-    """The head of a table."""
+    """Return the head of a table."""
     return [row(*names), "|" + "---|" * len(names)]
 
 
 def row(*entries: object) -> str:
-    """A row of a table."""
+    """Return a row of a table."""
     return "| " + " | ".join(map(str, entries)) + " |"
 
 
 def differs(recorded: records.Record, tables: Sequence[records.Table], *, partly: bool) -> str:
-    """Name the first row that the record lacks, in order; `partly`: the record may have more rows."""
+    """Return the first row that the record lacks. With `partly`, the record may have more rows."""
     there = {table.title: table.rows for table in recorded.tables}
     for table in tables:
         rest = iter(there.get(table.title, []))

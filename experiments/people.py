@@ -1,8 +1,8 @@
-"""Real people: every learner that fits, on orders of sushi and on ratings of jokes, for k = 1, 2 and 5.
+"""Run every learner that fits on orders of sushi and on ratings of jokes by real people, for k = 1, 2 and 5.
 
-A round is a person, and people come in random order: once each, then again and again. The tables give regret, its
-share of uniform's, and quality at the end; the pictures show how the share regret_reductions with rounds and with k. The data
-are not part of this project: docs/experiments/people.md says where they come from.
+A round is a person. People come in random order, once each in the short runs and repeatedly in the long ones. The
+tables give the regret, its share of uniform's regret, and the final quality. The pictures show how the share falls
+with rounds and with k. The data are not part of this project: docs/experiments/people.md gives their sources.
 
     python experiments/people.py --sushi sushi.soc --jester jester.csv          print the tables
     python experiments/people.py ... --record      write them into records/people.json, with pictures
@@ -58,7 +58,7 @@ PICTURES = Path(__file__).resolve().parent.parent / "docs" / "pictures"
 
 
 class Data(NamedTuple):
-    """A file of preferences as a stream, and how many people there are."""
+    """A file of preferences as a stream, and the number of people."""
 
     title: str
     stream: str
@@ -66,7 +66,7 @@ class Data(NamedTuple):
 
 
 class Setting(NamedTuple):
-    """Whom learners rank for, how that is judged, and for how many rounds."""
+    """Data, measure and number of rounds."""
 
     data: Data
     measure: str
@@ -74,14 +74,14 @@ class Setting(NamedTuple):
 
 
 class Comparators(NamedTuple):
-    """What learners are compared with, besides uniform: means over runs."""
+    """The values of the best fixed and of personal rankings, as means over runs."""
 
     best_late: float  # sum over the last tenth of the rounds, of the ranking that is best for all rounds
     own: float  # value of a round in which the person's own relevant items come first
 
 
 class Played(NamedTuple):
-    """The results of a setting for each k, and what they are compared with."""
+    """The results of a setting for each k, and the values to compare them with."""
 
     setting: Setting
     results: dict[int, Result]
@@ -94,12 +94,12 @@ class Played(NamedTuple):
 
     @property
     def learners(self) -> list[str]:
-        """Those that fit for some k."""
+        """The learners that fit for some k."""
         return [name for name in candidates() if any(name in r.experiment.learners for r in self.results.values())]
 
 
 class Figures(NamedTuple):
-    """What a learner came to: means over runs, and the standard deviation of its regret."""
+    """The figures of a learner: means over runs, and the standard deviation of its regret."""
 
     regret: float
     spread: float
@@ -108,18 +108,18 @@ class Figures(NamedTuple):
 
 
 def sushi(path: Path) -> Data:
-    """The orders of a PrefLib file: what a person puts among the first three is relevant."""
+    """Read the orders of a PrefLib file. The first three items of a person are relevant."""
     return Data("Sushi", f"orders:path={path},rule=top3", int(read_orders(path).counts.sum()))
 
 
 def jester(path: Path) -> Data:
-    """The ratings of those who rated everything: the better half of what a person rated is relevant."""
+    """Read the ratings of people who rated everything. The better half of a person's ratings is relevant."""
     rated_all = ~np.isnan(read_ratings(path).scores).any(axis=1)
     return Data("Jester", f"ratings:path={path},rule=quantile2,complete=true", int(rated_all.sum()))
 
 
 def candidates() -> list[str]:
-    """Every registered learner for a fixed set of items, tuned to the horizon, and without one where it can."""
+    """List every registered learner for fixed items, with the horizon and, if possible, without it."""
     found = []
     for name, cls in LEARNERS.items():
         if not cls.contextual:
@@ -131,7 +131,7 @@ def candidates() -> list[str]:
 
 
 def fits(learner: str, experiment: Experiment) -> bool:
-    """Whether a learner can play there."""
+    """Return whether a learner can run in a setting."""
     try:
         replace(experiment, learners=(learner,))
     except ValueError:
@@ -142,7 +142,7 @@ def fits(learner: str, experiment: Experiment) -> bool:
 def play(
     setting: Setting, answers: Sequence[int], runs: int, workers: int, say: Callable[[str], object]
 ) -> Played:
-    """Let all learners that fit play, for each number of answers."""
+    """Run all learners that fit, for each k."""
     alone = Experiment((NOTHING,), setting.data.stream, setting.measure, answers[0], setting.horizon, runs)
     found = {}
     for k in answers:
@@ -154,13 +154,13 @@ def play(
 
 
 def late_from(result: Result) -> tuple[int, int]:
-    """Where the last tenth of the rounds begins: which of the recorded points, and after how many rounds."""
+    """Find the beginning of the last tenth of the rounds: index of the checkpoint, and number of rounds."""
     position = int(np.searchsorted(result.checkpoints, LATE * result.experiment.horizon, side="right")) - 1
     return position, int(result.checkpoints[position])
 
 
 def comparators(experiment: Experiment, start: int) -> Comparators:
-    """What is best for all, in the rounds after the first `start`, and for each by itself."""
+    """Compute the values of the best fixed ranking after the first `start` rounds, and of personal rankings."""
     measure = experiment.parts.measure
     if not isinstance(measure, LinearMeasure):
         raise ValueError(f"measure = {measure}: must be linear, for its best ranking is found by sorting")
@@ -175,7 +175,7 @@ def comparators(experiment: Experiment, start: int) -> Comparators:
 
 
 def figures(played: Played, k: int, learner: str) -> Figures:
-    """Regret and quality of a learner, compared with those of uniform in the same rounds."""
+    """Compute regret and quality of a learner relative to uniform in the same rounds."""
     result = played.results[k]
     lost, by_chance = result.regrets(learner)[:, -1], result.regrets(NOTHING)[:, -1].mean()
     late, late_by_chance = (late_value(result, name) for name in (learner, NOTHING))
@@ -188,13 +188,13 @@ def figures(played: Played, k: int, learner: str) -> Figures:
 
 
 def late_value(result: Result, learner: str) -> float:
-    """What a learner's rankings are worth in the last tenth of the rounds: mean over runs."""
+    """Compute the value of a learner's rankings in the last tenth of the rounds, as mean over runs."""
     value = result.curves[learner]["value"].to_numpy().reshape(-1, len(result.checkpoints))
     return float((value[:, -1] - value[:, late_from(result)[0]]).mean())
 
 
 def table(played: Played) -> records.Table:
-    """A table of all learners that fit for some k, and the names of the others."""
+    """Tabulate all learners that fit for some k, and name the others."""
     data, measure, horizon = played.setting
     passes = "everybody once" if horizon == data.people else f"{horizon / data.people:.3g} passes"
     own = f"{played.comparators.own:.2f} if everybody had their own"
@@ -222,7 +222,7 @@ def table(played: Played) -> records.Table:
 
 
 def promises(played: Sequence[Played]) -> records.Table:
-    """A table of proved bounds for the smallest k, as multiples of the regret of uniform."""
+    """Tabulate proved bounds for the smallest k, as multiples of the regret of uniform."""
     names = (f"{data.title}, `{measure}`, {horizon:,}" for data, measure, horizon in (p.setting for p in played))
     title = f"Bounds for k = {played[0].fewest.experiment.k}, as multiples of the regret of uniform"
     lines = [
@@ -237,7 +237,7 @@ def promises(played: Sequence[Played]) -> records.Table:
 
 
 def multiple(result: Result, learner: str) -> str:
-    """The bound of a learner over the regret of uniform; nothing where it did not play or has no bound."""
+    """Return the bound of a learner divided by the regret of uniform, or an empty text if there is none."""
     experiment = result.experiment
     if learner not in experiment.learners:
         return ""
@@ -250,7 +250,7 @@ def multiple(result: Result, learner: str) -> str:
 
 
 def picture(played: Played) -> Figure:
-    """The share of uniform's regret that learners have: as rounds go by, above, and for each k, below."""
+    """Draw the learners' share of uniform's regret against rounds, above, and against k, below."""
     (data, measure, horizon), results, first = played.setting, played.results, played.fewest
     checkpoints, by_chance = first.checkpoints, first.regrets(NOTHING).mean(axis=0)
     late = np.unique(np.searchsorted(checkpoints, np.geomspace(FIRST_SHOWN, horizon, POINTS)))
@@ -301,8 +301,8 @@ def picture(played: Played) -> Figure:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Play on all data."""
-    parser = argparse.ArgumentParser(description="Let all learners rank for real people.")
+    """Run on all data."""
+    parser = argparse.ArgumentParser(description="Run all learners on preferences of real people.")
     parser.add_argument("--sushi", type=Path, required=True, help="PrefLib 00014-00000001.soc")
     parser.add_argument("--jester", type=Path, required=True, help="ratings of 100 jokes, a row for each person")
     parser.add_argument("--horizon", type=int, default=LONG, help="rounds of the long runs")
@@ -311,7 +311,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--pictures", type=Path, default=PICTURES)
     options = parser.parse_args(arguments)
     if options.runs < 2:
-        parser.error("--runs: two at least, or there is no spread")
+        parser.error("--runs: must be at least 2 to compute the spread")
     workers = os.cpu_count() or 1
     played = []
     for data, measure in product((sushi(options.sushi), jester(options.jester)), MEASURES):
@@ -322,7 +322,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
             )
     tables = [*map(table, played), promises(played)]
     for p, made in list(zip(played, tables, strict=False))[1::2]:
-        name = f"people-{p.setting.data.title}-{p.setting.measure.replace('@', '')}.svg".lower()
+        name = (
+            f"people-{p.setting.data.title}-{p.setting.measure.replace('@', '').removesuffix('+sum')}.svg".lower()
+        )
         words = "share of uniform's regret against rounds and against k"
         made.pictures = {name: f"{p.setting.data.title}, {p.setting.measure}: {words}"}
         if options.record:

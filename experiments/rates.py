@@ -1,11 +1,11 @@
-"""The grid of the study: how fast the worst regret of every learner grows, and what was expected of it.
+"""Run the grid of studies: how fast the worst regret of every learner grows, and the claims about it.
 
 The grid and the claims are those of `peekrank reproduce rates`; this script writes the record.
 
     python experiments/rates.py            all of it: records/study.json and docs/pictures/
     python experiments/rates.py --quick    a look: short horizons, few runs, nothing written but results/
 
-Ctrl-C keeps what is finished; the same command goes on from there.
+Finished runs survive Ctrl-C. Run the same command again to continue.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from peekrank.papers.ours.rates import (
     play,
     play_ct15,
 )
-from peekrank.papers.record import How, claims_table
+from peekrank.papers.record import Options, claims_table
 from peekrank.reports import plots
 
 PICTURES = Path(__file__).resolve().parent.parent / "docs" / "pictures"
@@ -44,7 +44,7 @@ def tabulated(game: Game, findings: StudyResult) -> records.Table:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Play the grid."""
+    """Run the grid."""
     parser = argparse.ArgumentParser(description="Worst regret against the horizon, for all learners.")
     parser.add_argument("--quick", action="store_true", help="a look: short horizons, few runs, no record")
     parser.add_argument("--out", type=Path, default=None, help="folder for the results of all games")
@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     folder = options.out or Path("results") / ("rates-quick" if options.quick else "rates")
     try:
-        found = play(How(folder, quick=options.quick, workers=options.workers, progress=_say))
+        found = play(Options(folder, quick=options.quick, workers=options.workers, progress=_say))
     except InterruptedRunError:
         sys.exit(f"stopped; what is finished is kept in {folder}, and the same command goes on from there")
     made = list(claims(found, play_ct15(QUICK_RUNS if options.quick else CT15_RUNS)))
@@ -70,7 +70,7 @@ def _say(done: float, of: int) -> None:
 
 
 def draw(found: dict[Game, StudyResult], folder: Path) -> None:
-    """A picture of each game, and one for the page of each learner."""
+    """Draw a picture of each game, and one for the page of each learner."""
     for game, findings in found.items():
         plots.save_as(plots.worst_regret(findings), folder / f"{game.name}.svg")
     for name, (game, learners) in PAGES.items():

@@ -74,7 +74,7 @@ Cell = Simple | list[Simple]
 
 
 class Table(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """A table with the words before it; `marks` says what each mark means. Without columns it is words alone."""
+    """A table with the text before it. `marks` explains each mark. Without columns, it is text only."""
 
     title: str
     text: list[str] = []
@@ -115,7 +115,7 @@ class Table(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
 
 
 class Record(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """What an experiment measured."""
+    """The measurements of an experiment."""
 
     title: str
     shows: str
@@ -142,7 +142,7 @@ class Record(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
 
 
 def parse_cell(text: object, mark: str = "loses") -> Cell:
-    """Read a cell as numbers where it has them; what is bold gets the mark.
+    """Parse a cell into numbers if possible. Bold numbers get the mark.
 
     >>> parse_cell("0.0100 ± 0.0012")
     Figure(value=0.01, sd=0.0012, low=None, high=None, digits=4, unit='', mark='')
@@ -210,14 +210,14 @@ def _dump(value: Any, depth: int) -> str:
 
 
 def update(path: Path, tables: Iterable[Table], *, title: str = "", shows: str = "") -> None:
-    """Put new rows and pictures into a record; words that were written by hand stay as they are."""
+    """Put new rows and pictures into a record, and keep the text that was written by hand."""
     record = read(path) if path.exists() else Record(title or path.stem, shows)
-    there = {table.title: position for position, table in enumerate(record.tables)}
+    indices = {table.title: i for i, table in enumerate(record.tables)}
     for new in tables:
-        if new.title not in there:
+        if new.title not in indices:
             record.tables.append(new)
             continue
-        old = record.tables[there[new.title]]
+        old = record.tables[indices[new.title]]
         old.columns, old.rows, old.pictures = new.columns, new.rows, new.pictures or old.pictures
         old.text, old.marks = new.text or old.text, new.marks or old.marks
         old.__post_init__()
@@ -246,7 +246,7 @@ def index(records: dict[str, Record]) -> str:
 
 
 def _parse(text: str, mark: str) -> Simple:
-    """Read one figure; None if the text has other words."""
+    """Parse one figure. Returns None if the text has other words."""
     bold = _BOLD.fullmatch(text)
     inner = bold["inner"] if bold else text
     found = _FIGURE.fullmatch(inner) or _RANGE.fullmatch(inner) or _MIDDLE.fullmatch(inner)

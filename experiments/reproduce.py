@@ -1,4 +1,4 @@
-"""The record of all reproductions: records/reproduce.json.
+"""Write the record of all reproductions: records/reproduce.json.
 
 peekrank reproduce --all --out FOLDER          make it (about 19 minutes of processor time)
 python experiments/reproduce.py FOLDER         write it into the record, with the pictures of CT15
@@ -24,7 +24,7 @@ COPIED = {"ct15-figure-1": "figure-1.svg", "ct15-figure-2": "figure-2.svg"}
 
 
 def tables(kept: dict[str, Kept]) -> list[records.Table]:
-    """Return the totals, the list of reproductions, and every claim; reproductions that are missing say so."""
+    """Return the totals, the list of reproductions (including missing ones), and every claim."""
     rows: list[tuple[object, ...]] = []
     found: list[records.Table] = []
     for name, item in ALL.items():
@@ -46,7 +46,7 @@ def tables(kept: dict[str, Kept]) -> list[records.Table]:
 
 
 def totals(kept: dict[str, Kept]) -> Table:
-    """How many claims of each paper, of ours, and of all hold and differ."""
+    """Count the claims that hold and differ, for each paper, for ours, and in total."""
     made = [(ALL[name].source.split()[0], kept[name]) for name in ALL if name in kept]
     rows: list[tuple[object, ...]] = []
     for source in (*dict.fromkeys(source for source, _ in made), "all"):

@@ -1,4 +1,4 @@
-"""Ridge beside rtopkf: few rounds and many, linear relevance and other, the tasks of benchmarks/peers.
+"""Compare ridge with rtopkf after few and many rounds, on linear and other relevance, and on benchmarks/peers.
 
 NDCG@10 of the final order on lists that were not learned from, and the relevance of the first item while learning:
 means and standard deviations over runs, each of which has data of its own. With --locked also how many runs over
@@ -51,7 +51,7 @@ def generated(kind: Kind, seed: int) -> Split:
 
 
 def together(parts: Sequence[Dataset]) -> Rounds:
-    """The lists of all parts."""
+    """Concatenate the lists of all parts."""
     lengths = np.concatenate([np.diff(part.offsets) for part in parts])
     features: Features = np.concatenate([part.features for part in parts])
     relevance = np.concatenate([part.relevance for part in parts]).astype(np.uint8)
@@ -59,7 +59,7 @@ def together(parts: Sequence[Dataset]) -> Rounds:
 
 
 def mq2008(folder: Path, seed: int) -> Split:
-    """The fold of this number."""
+    """Return the fold of this number."""
     parts = [read_letor(folder / f"S{1 + (seed + i) % 5}.txt") for i in range(5)]
     return Split(together(parts[:3]), together(parts[4:]))
 
@@ -70,7 +70,7 @@ def yandex(folder: Path) -> Split:
 
 
 def play(learner: Ridge | RTopKF, split: Split, k: int, rounds: int, seed: int) -> tuple[float, float]:
-    """Quality on the test part, and relevance on top while learning."""
+    """Measure quality on the test part, and the relevance of the first item during learning."""
     lengths = np.diff(split.train.offsets)
     agent = Agent(learner, m=int(lengths.max()), k=k, d=split.train.features.shape[1], seed=seed)
     sequence = passes(len(lengths), rounds, np.random.default_rng([4, seed]))
@@ -93,7 +93,7 @@ def splits(task: str, options: argparse.Namespace) -> Iterator[Split]:
 
 
 def table(task: str, k: int, options: argparse.Namespace) -> Iterator[str]:
-    """A row for each learner and number of rounds."""
+    """Print a row for each learner and number of rounds."""
     found: dict[tuple[str, int], list[tuple[float, float]]] = {}
     for seed, split in enumerate(splits(task, options)):
         for rounds in options.rounds:
@@ -105,7 +105,7 @@ def table(task: str, k: int, options: argparse.Namespace) -> Iterator[str]:
 
 
 def peers(task: str, runs: int, only: Sequence[str] | None) -> Iterator[str]:
-    """The tasks of benchmarks/peers, with their seeds and measures."""
+    """Run the tasks of benchmarks/peers with their seeds and measures."""
     sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))
     compiled, make = import_module("peers.playing").compiled, getattr(import_module(f"peers.{task}"), task)
     for name, learner in learners(0, only).items():
@@ -116,7 +116,7 @@ def peers(task: str, runs: int, only: Sequence[str] | None) -> Iterator[str]:
 
 
 def locked(runs: int, rounds: int, only: Sequence[str] | None) -> Iterator[str]:
-    """Runs on misspecified lists, k = 1, each held against the best linear order of its own lists."""
+    """Run on misspecified lists with k = 1, and compare with the best linear order of the same lists."""
     off: dict[str, list[float]] = {}
     for seed in range(runs):
         split = generated("misspecified", 100 + seed)

@@ -1,4 +1,4 @@
-"""Can a log tell whether a learner was better? The app of the product engineer's tutorial: ten items, one answer.
+"""Measure how often a log shows that a learner is better, for the app of the product engineer's tutorial.
 
 python experiments/verdicts.py      # 20 logs of 40,000 visits for each way of showing lists: some minutes
 """
@@ -30,7 +30,7 @@ WAYS: dict[str, tuple[Learner, float]] = {
 
 
 def log_of_visits(learner: Learner, drawn: float, visits: int, seed: int) -> Log:
-    """A log of an app whose lists begin with a random item in a share `drawn` of all visits."""
+    """Simulate a log of an app whose lists begin with a random item in a share `drawn` of all visits."""
     rng, agent = np.random.default_rng([11, seed]), Agent(learner, m=len(HELPS), k=1, seed=seed)
     with TemporaryDirectory() as folder:
         path = Path(folder, "visits.jsonl")
@@ -55,13 +55,13 @@ def log_of_visits(learner: Learner, drawn: float, visits: int, seed: int) -> Log
 
 
 def verdict(log: Log) -> str:
-    """Whether doubtsort, which lives through the log, is better than the alphabet."""
+    """Evaluate whether doubtsort, replayed over the log, is better than alphabetical order."""
     policies = [replayed(log, DoubtSort(DCG())), fixed_order(log, NAMES)]
     return evaluate_log(log, policies, DCG()).differences[0].verdict
 
 
 def main(logs: int = 20, visits: int = 40_000) -> Iterator[str]:
-    """How many logs found doubtsort better, and worse, for each way of showing lists."""
+    """Count the logs that found doubtsort better, and worse, for each way of showing lists."""
     yield f"{logs} logs of {visits:,} visits, {ANSWERED:.0%} answered: doubtsort against the alphabet"
     for name, (learner, drawn) in WAYS.items():
         found = [verdict(log_of_visits(learner, drawn, visits, seed)) for seed in range(logs)]

@@ -1,76 +1,77 @@
-"""Render the reference of all HTTP calls from the table of routes; the site has it as service/http.md."""
+"""Render the HTTP reference from the table of endpoints; the site has it as service/http.md."""
 
 from __future__ import annotations
 
 import re
 from typing import Any
 
-from peekrank.service.openapi import openapi
-from peekrank.service.problems import KINDS
-from peekrank.service.routes import CALLS, Call
+from peekrank.service.api.openapi import openapi
+from peekrank.service.api.problems import PROBLEM_TYPES
+from peekrank.service.api.routes import ENDPOINTS, Endpoint
 
 _PURPOSE = """\
-Every call, with its parameters and its reply. Programs find the same at `/openapi.json`, as OpenAPI 3.1.
+This page lists every HTTP call with its request, reply and problems. `/openapi.json` has the same content as
+OpenAPI 3.1.
 
-Bodies are JSON, or msgpack (`Content-Type: application/msgpack`). Replies are JSON unless `Accept` asks for
-msgpack. The service rejects unknown fields. If it has keys, send `Authorization: Bearer KEY`. The role that a
-key needs stands beside each call; `admin` may make all of them. The service copies a `traceparent` header into
-the reply and the log."""
+Requests and replies are JSON. The service rejects unknown fields. If it has keys, send
+`Authorization: Bearer KEY`. The table gives the role that each call needs; `admin` may make all calls. The service
+passes a `traceparent` header on to the reply and the log."""
 _PROBLEMS = """\
-The service reports errors as `application/problem+json` (RFC 9457): `type`, `title`, `status`, `detail`, and
-where it helps `field` and `retry_after`. The `type` is an address at which the service returns the sentence
-below. After 408, 429 and 503 you may repeat the same call."""
+The service reports problems as `application/problem+json` (RFC 9457): `type`, `title`, `status`, `detail`, and
+sometimes `field` and `retry_after`. The service serves the explanation below at the address in `type`. After 408,
+429 and 503, repeat the same call."""
 _PAGES = """\
-`GET /metrics` returns Prometheus metrics (role `reader`), `GET /` the board (`reader`), and `GET /openapi.json`
-the description (anybody)."""
-_FIELDS = ("field", "type", "what")
+`GET /metrics` returns Prometheus metrics (role `reader`), `GET /` the dashboard (`reader`), and
+`GET /openapi.json` the OpenAPI description (no key needed)."""
+_FIELDS = ("field", "type", "meaning")
 _SAFE = re.compile(r"\|")
 
 
 def reference() -> str:
-    """Return the whole page."""
+    """Build the HTTP reference."""
     schemas = openapi()["components"]["schemas"]
     parts = [
-        "# HTTP calls",
+        "# HTTP reference",
         _PURPOSE,
-        _table(("call", "role", "what it does"), [_overview(call) for call in CALLS]),
+        _table(("call", "role", "purpose"), [_overview(endpoint) for endpoint in ENDPOINTS]),
         _PAGES,
-        "## Each call",
-        *(part for call in CALLS for part in _section(call)),
+        "## Calls",
+        *(part for endpoint in ENDPOINTS for part in _section(endpoint)),
         "## Bodies",
         *(part for name, schema in sorted(schemas.items()) for part in _body(name, schema)),
         "## Problems",
         _PROBLEMS,
-        _table(("type", "status", "title", "meaning"), [_problem(kind) for kind in KINDS]),
+        _table(("type", "status", "title", "meaning"), [_problem(kind) for kind in PROBLEM_TYPES]),
     ]
     return "\n\n".join(parts) + "\n"
 
 
-def _overview(call: Call) -> list[str]:
-    return [f"[`{call.method} {call.path}`](#{call.name.replace('_', '-')})", call.role or "anybody", call.summary]
+def _overview(endpoint: Endpoint) -> list[str]:
+    link = f"[`{endpoint.method} {endpoint.path}`](#{endpoint.name.replace('_', '-')})"
+    return [link, endpoint.role or "none", endpoint.summary]
 
 
-def _section(call: Call) -> list[str]:
-    takes = "" if call.takes is None else f" Body: {_names(call.takes)}."
-    queries = [[f"`{query.name}`", "query", query.description] for query in call.queries]
-    statuses = ", ".join(f"`{kind}` ({KINDS[kind].status})" for kind in call.refused)
+def _section(endpoint: Endpoint) -> list[str]:
+    request = "" if endpoint.request is None else f" Takes {_names(endpoint.request)}."
+    queries = [[f"`{query.name}`", "query", query.description] for query in endpoint.queries]
+    statuses = ", ".join(f"`{kind}` ({PROBLEM_TYPES[kind].status})" for kind in endpoint.problems)
     return [
-        f"### {call.name.replace('_', '-')}",
-        f"`{call.method} {call.path}`. {call.summary}{takes} Reply: {_names(call.gives)}.",
+        f"### {endpoint.name.replace('_', '-')}",
+        f"`{endpoint.method} {endpoint.path}`. {endpoint.summary}{request} Returns {_names(endpoint.reply)}.",
         *([_table(_FIELDS, queries)] if queries else []),
         *([f"Problems: {statuses}."] if statuses else []),
     ]
 
 
-def _names(kind: Any) -> str:
-    kinds = getattr(kind, "__args__", (kind,))
-    return " or ".join(f"[{one.__name__}](#{one.__name__.lower()})" for one in kinds)
+def _names(body: Any) -> str:
+    bodies = getattr(body, "__args__", (body,))
+    return " or ".join(f"[{one.__name__}](#{one.__name__.lower()})" for one in bodies)
 
 
 def _body(name: str, schema: dict[str, Any]) -> list[str]:
-    needed = schema.get("required", ())
+    required = schema.get("required", ())
     rows = [
-        [f"`{field}`{' (required)' if field in needed else ''}", _type(one), one.get("description", "")]
+        [f"`{field}`{' (required)' if field in required else ''}", _type(one), one.get("description", "")]
         for field, one in schema["properties"].items()
     ]
     return [f"### {name}", schema["description"], _table(_FIELDS, rows)]
@@ -90,11 +91,11 @@ def _type(schema: dict[str, Any]) -> str:
     if schema.get("type") == "object":
         return f"map to {_type(schema.get('additionalProperties', {}))}"
     kind = str(schema.get("type", ""))
-    return {"integer": "whole number", "string": "text", "boolean": "true or false"}.get(kind, kind)
+    return {"integer": "integer", "string": "text", "boolean": "true or false"}.get(kind, kind)
 
 
 def _problem(kind: str) -> list[str]:
-    status, title, meaning = KINDS[kind]
+    status, title, meaning = PROBLEM_TYPES[kind]
     return [f"`/problems/{kind}`", str(status), title, meaning]
 
 

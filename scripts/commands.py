@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from importlib import import_module
 from typing import Any
 
 import typer
 
 from peekrank.cli._help import explained
-from peekrank.cli.app import COMMANDS, command_named
+from peekrank.cli.app import COMMANDS, command_module, command_named
 
 _PURPOSE = """\
 This page is the output of `peekrank COMMAND --help` for all commands. `peekrank` alone lists them. A command
@@ -46,7 +45,7 @@ def _section(name: str, command: Any) -> list[str]:
     usage = " ".join([f"peekrank {name}", *command.collect_usage_pieces(context)])
     parameters = [one for one in command.get_params(context) if one.name != "help"]
     rows = [(f"`{spelled}`", what, default) for spelled, what, default in map(explained, parameters)]
-    keys = getattr(import_module(f"peekrank.cli.{name}"), "JSON_KEYS", {})
+    keys = getattr(command_module(name), "JSON_KEYS", {})
     named = [(", ".join(f"`{key}`" for key in some.split(", ")), what) for some, what in keys.items()]
     return [
         f"## peekrank {name}",

@@ -1,10 +1,10 @@
-"""Kill the owner of a log in PostgreSQL again and again while it works, and see that a follower takes over.
+"""Kill the owner of a log in PostgreSQL repeatedly, and check that a follower takes over.
 
     PYTHONPATH=tests python scripts/failover.py --kills 100
 
-Each time an owner ranks and is answered as fast as it can, tells what was acknowledged, and is ended with SIGKILL
-at a random moment, while this process follows. Then this process must become the owner, know every event that was
-acknowledged, and have the state that the log folds to, bit for bit. A PostgreSQL server of its own is started.
+Each owner ranks and gets feedback as fast as it can, prints the acknowledged events, and is killed with SIGKILL at
+a random moment, while this process follows. This process must then become the owner, know every acknowledged
+event, and have the state that replay gives, bit for bit. The script starts its own PostgreSQL server.
 """
 
 from __future__ import annotations
@@ -19,44 +19,44 @@ import time
 from typing import NamedTuple
 
 from helpers.postgresql import Server
+from peekrank.service.api.messages import FeedbackRequest, RankRequest
 from peekrank.service.config import Config, SlotConfig, StoreConfig
-from peekrank.service.messages import FeedbackRequest, RankRequest
-from peekrank.service.service import Service
-from peekrank.service.snapshots import folded, taken
+from peekrank.service.core.service import Service
+from peekrank.service.core.snapshots import replay, take_snapshot
 
 ITEMS = tuple("abcdefghij")
 
 
 class Outcome(NamedTuple):
-    """What a number of kills came to."""
+    """Result of all kills."""
 
     kills: int
     acknowledged: int
     lost: int
-    differing: int  # takeovers after which memory was not what the log folds to
-    takeovers: list[float]  # seconds from the kill until calls were taken
+    mismatches: int  # takeovers after which the state differs from replay
+    takeovers: list[float]  # seconds from the kill until the follower took calls
 
 
 def service(url: str) -> Service:
-    """A service on the log."""
-    slot = SlotConfig("home", learner="doubtsort", items=ITEMS, k=2, wait=3600.0, seed=7)
+    """Create a service on the log."""
+    slot = SlotConfig("home", learner="doubtsort", items=ITEMS, k=2, feedback_window=3600.0, seed=7)
     return Service(Config((slot,), store=StoreConfig(url=url, snapshot_every=500)))
 
 
 def work(url: str, name: str) -> None:
-    """Own the log, and tell each event that was acknowledged to be answered."""
+    """Own the log, and print each event whose feedback was acknowledged."""
     with service(url) as owner:
         for n in range(1_000_000):
             event = f"{name}-{n}"
-            shown = owner.rank("home", RankRequest(event_id=event))
-            owner.feedback(event, FeedbackRequest({shown.ask[0]: n % 2}))
+            reply = owner.rank("home", RankRequest(event_id=event))
+            owner.feedback(event, FeedbackRequest({reply.top_k[0]: n % 2}))
             print(event, flush=True)  # noqa: T201
 
 
 def failover(kills: int, seed: int = 0) -> Outcome:
-    """Kill so many owners."""
+    """Kill owners one after the other."""
     rng, server = random.Random(seed), Server()  # noqa: S311
-    acknowledged, lost, differing, takeovers = 0, 0, 0, []
+    acknowledged, lost, mismatches, takeovers = 0, 0, 0, []
     try:
         for attempt in range(kills):
             owner = subprocess.Popen(  # noqa: S603
@@ -79,32 +79,34 @@ def failover(kills: int, seed: int = 0) -> Outcome:
             owner.communicate()
             acknowledged += len(events)
             lost += sum(follower.event(event).state != "answered" for event in events)
-            fold, _ = folded(follower._store, "home")
-            differing += taken(fold).digest != taken(follower._memory.slots["home"].fold).digest
+            state, _ = replay(follower._store, "home")
+            mismatches += (
+                take_snapshot(state).digest != take_snapshot(follower._manager.slots["home"].state).digest
+            )
             follower.close()
     finally:
         server.remove()
-    return Outcome(kills, acknowledged, lost, differing, takeovers)
+    return Outcome(kills, acknowledged, lost, mismatches, takeovers)
 
 
 def main() -> None:
-    """Read the command line."""
+    """Run from the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--work", nargs=2, metavar=("URL", "NAME"), help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.work:
-        work(*given.work)
+    options = parser.parse_args()
+    if options.work:
+        work(*options.work)
         return
-    found = failover(given.kills, given.seed)
-    longest, middle = max(found.takeovers), sorted(found.takeovers)[len(found.takeovers) // 2]
+    outcome = failover(options.kills, options.seed)
+    longest, median = max(outcome.takeovers), sorted(outcome.takeovers)[len(outcome.takeovers) // 2]
     print(  # noqa: T201
-        f"{found.kills} owners killed: {found.acknowledged:,} events acknowledged, {found.lost} lost, "
-        f"{found.differing} states that differ from the log; takeover after {middle:.2f} s in the median, "
-        f"{longest:.2f} s at the most"
+        f"{outcome.kills} owners killed: {outcome.acknowledged:,} events acknowledged, {outcome.lost} lost, "
+        f"{outcome.mismatches} states differ from the log; takeover took {median:.2f} s (median), "
+        f"{longest:.2f} s (maximum)"
     )
-    sys.exit(bool(found.lost or found.differing))
+    sys.exit(bool(outcome.lost or outcome.mismatches))
 
 
 if __name__ == "__main__":

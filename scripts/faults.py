@@ -1,12 +1,12 @@
-"""Kills a service at random moments under load, starts it again, and looks for what was acknowledged and is lost.
+"""Kill a service at random moments under load, and check that it lost no acknowledged call.
 
-    python scripts/faults.py                          # 1,000 times kill -9
+    python scripts/faults.py                          # 1,000 kills
     python scripts/faults.py --kills 20 --synchronous normal
 
-A process of its own runs a service with several slots, and writes down what was acknowledged, and nothing else,
-until SIGKILL ends it. Then the log is folded anew: every decision and every answer that was acknowledged must be
-there, as it was, and `audit` must find rankings and snapshots equal. Fifty kills share a log, so that each meets
-what the ones before have left; every tenth comes while the log is still being read.
+A child process runs a service with several slots, and writes down every acknowledged call until SIGKILL ends it.
+The script then replays the log. Every acknowledged ranking and feedback must be there, unchanged, and the audit
+must find rankings and snapshots equal. Fifty kills share a log, so that each starts from the remains of the
+others. Every tenth kill happens while the service still reads its log.
 """
 
 from __future__ import annotations
@@ -25,41 +25,49 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from peekrank.service.audit import audited
+from peekrank.service.api.messages import FeedbackRequest, Item, ItemsRequest, RankRequest
+from peekrank.service.api.problems import Problem
 from peekrank.service.config import Config, SlotConfig, StoreConfig
-from peekrank.service.log.open import existing_log
-from peekrank.service.memory import closed_event
-from peekrank.service.messages import FeedbackRequest, Item, ItemsRequest, RankRequest
-from peekrank.service.problems import Problem
-from peekrank.service.service import Service
-from peekrank.service.slots import names_of
-from peekrank.service.snapshots import folded
+from peekrank.service.core.audit import audit_slots
+from peekrank.service.core.service import Service
+from peekrank.service.core.slot_manager import closed_event
+from peekrank.service.core.slots import names_of
+from peekrank.service.core.snapshots import replay
+from peekrank.service.event_log.open import open_log
 
 CALLERS = 8
 ITEMS = tuple(f"item-{n}" for n in range(10))
 SLOTS = (
-    SlotConfig("home", learner="doubtsort", items=ITEMS, k=1, wait=0.5),
-    SlotConfig("clicks", learner="marginftrl", items=ITEMS, k=3, wait=0.2, learn="on_close", unanswered=0),
-    SlotConfig("search", learner="ridge", features=4, features_from="registry", k=2, wait=1.0),
+    SlotConfig("home", learner="doubtsort", items=ITEMS, k=1, feedback_window=0.5),
+    SlotConfig(
+        "clicks",
+        learner="marginftrl",
+        items=ITEMS,
+        k=3,
+        feedback_window=0.2,
+        update="on_close",
+        missing_feedback=0,
+    ),
+    SlotConfig("search", learner="ridge", features=4, features_from="registry", k=2, feedback_window=1.0),
 )
 
 
-class Found(NamedTuple):
-    """What a kill left: records that were acknowledged, those that are not there, and slots that are not equal."""
+class Result(NamedTuple):
+    """Result of a kill: the number of acknowledged calls, the lost ones, and the slots that fail the audit."""
 
     acknowledged: int
     lost: list[str]
     different: list[str]
 
 
-def configured(folder: Path, synchronous: Any) -> Config:
-    """The service that is killed; snapshots are frequent, so that kills meet them."""
+def make_config(folder: Path, synchronous: Any) -> Config:
+    """Configure the service, with frequent snapshots, so that kills hit them."""
     return Config(SLOTS, store=StoreConfig(str(folder / "log.db"), synchronous=synchronous, snapshot_every=500))
 
 
 def serve(folder: Path, synchronous: str, run: int) -> None:
-    """Call a service from several threads, and write down what was acknowledged, until the end."""
-    service = Service(configured(folder, synchronous))
+    """Call a service from several threads, and write down the acknowledged calls, until the process is killed."""
+    service = Service(make_config(folder, synchronous))
     service.start()
     items: list[str | Item] = [
         Item(name, [float(n % 3), float(n % 5), 1.0, n / 10]) for n, name in enumerate(ITEMS)
@@ -74,23 +82,23 @@ def serve(folder: Path, synchronous: str, run: int) -> None:
 
 
 def _call(service: Service, folder: Path, run: int, caller: int) -> None:
-    luck = random.Random(1000 * run + caller)  # noqa: S311 - nothing is secret
+    rng = random.Random(1000 * run + caller)  # noqa: S311 - not a secret
     with (folder / f"acknowledged-{run}-{caller}").open("ab", buffering=0) as file:
         number = 0
         while True:
             number += 1
-            slot, event = luck.choice(SLOTS).name, f"{run}-{caller}-{number}"
-            shown = service.rank(slot, RankRequest(event_id=event))
-            file.write(json.dumps([event, slot, shown.ranking]).encode() + b"\n")
-            if luck.random() < 0.7:
-                said: dict[str, float | None] = {name: float(luck.randint(0, 1)) for name in shown.ask}
-                with suppress(Problem):  # on a slow machine an answer may come too late
-                    service.feedback(event, FeedbackRequest(said))
-                    file.write(json.dumps([event, said]).encode() + b"\n")
+            slot, event = rng.choice(SLOTS).name, f"{run}-{caller}-{number}"
+            reply = service.rank(slot, RankRequest(event_id=event))
+            file.write(json.dumps([event, slot, reply.ranking]).encode() + b"\n")
+            if rng.random() < 0.7:
+                grades: dict[str, float | None] = {name: float(rng.randint(0, 1)) for name in reply.top_k}
+                with suppress(Problem):  # on a slow machine feedback may be late
+                    service.feedback(event, FeedbackRequest(grades))
+                    file.write(json.dumps([event, grades]).encode() + b"\n")
 
 
-def killed(folder: Path, synchronous: str, run: int, after: float) -> None:
-    """Start a service, and kill it after some seconds under load; 0: while it still reads its log."""
+def kill(folder: Path, synchronous: str, run: int, after: float) -> None:
+    """Start a service, and kill it after some seconds under load, or while it reads its log if `after` is 0."""
     command = [sys.executable, __file__, "--serve", str(folder), "--run", str(run), "--synchronous", synchronous]
     with subprocess.Popen(command, env={**os.environ, "OPENBLAS_NUM_THREADS": "1"}) as process:  # noqa: S603
         while after and not (folder / f"started-{run}").exists():
@@ -102,46 +110,46 @@ def killed(folder: Path, synchronous: str, run: int, after: float) -> None:
 
 
 def acknowledged(folder: Path, run: int) -> Iterator[list[Any]]:
-    """What callers had been told before the end; half a line was not told."""
+    """Yield the acknowledged calls. An incomplete last line does not count."""
     for file in folder.glob(f"acknowledged-{run}-*"):
         for line in file.read_bytes().split(b"\n")[:-1]:
             yield json.loads(line)
 
 
-def looked_for(folder: Path, run: int) -> Found:
-    """Look for all that was acknowledged, and audit the log."""
-    store = existing_log(str(folder / "log.db"))
-    folds = {slot: folded(store, slot)[0] for slot in store.slots()}
+def check(folder: Path, run: int) -> Result:
+    """Look for every acknowledged call in the log, and audit it."""
+    store = open_log(str(folder / "log.db"))
+    states = {slot: replay(store, slot)[0] for slot in store.slots()}
     lost, count = [], 0
-    for event, *told in acknowledged(folder, run):
+    for event, *content in acknowledged(folder, run):
         count += 1
-        records = store.of_event(event)
-        kept = closed_event(records) if records else None
-        if kept is None:
+        records = store.event_records(event)
+        stored = closed_event(records) if records else None
+        if stored is None:
             lost.append(event)
-        elif len(told) == 2:
-            if names_of(folds[told[0]], kept) != told[1]:
+        elif len(content) == 2:
+            if names_of(states[content[0]], stored) != content[1]:
                 lost.append(event)
-        elif not kept.answers and not kept.late:
-            lost.append(f"answer to {event}")
-    different = [str(audit) for audit in audited(store) if not audit.passed]
+        elif not stored.feedback and not stored.late_feedback:
+            lost.append(f"feedback on {event}")
+    different = [str(audit) for audit in audit_slots(store) if not audit.passed]
     store.close()
-    return Found(count, lost, different)
+    return Result(count, lost, different)
 
 
-def try_kills(folder: Path, kills: int, synchronous: str, luck: random.Random) -> int:
-    """Kill a service so many times, and print what was found: how much is lost or different."""
+def try_kills(folder: Path, kills: int, synchronous: str, rng: random.Random) -> int:
+    """Kill a service repeatedly, print the result, and return the number of losses and differences."""
     total, wrong = 0, 0
     for run in range(kills):
-        killed(folder, synchronous, run, 0.0 if run % 10 == 9 else luck.uniform(0.01, 0.8))
-        found = looked_for(folder, run)
-        total += found.acknowledged
-        wrong += len(found.lost) + len(found.different)
-        for what in [*found.lost, *found.different]:
-            sys.stderr.write(f"kill {run}: {what}\n")
+        kill(folder, synchronous, run, 0.0 if run % 10 == 9 else rng.uniform(0.01, 0.8))
+        result = check(folder, run)
+        total += result.acknowledged
+        wrong += len(result.lost) + len(result.different)
+        for failure in [*result.lost, *result.different]:
+            sys.stderr.write(f"kill {run}: {failure}\n")
         if run % 50 == 49:
             sys.stderr.write(f"{run + 1} kills, {total:,} acknowledged, {wrong} lost or different\n")
-            for file in folder.glob("log.db*"):  # audits fold all of it: begin a new log now and then
+            for file in folder.glob("log.db*"):  # start a new log, because audits replay all of it
                 file.unlink()
     sys.stdout.write(
         f"{kills:,} kills (synchronous = {synchronous}): {total:,} acknowledged, {wrong} lost or different\n"
@@ -150,8 +158,8 @@ def try_kills(folder: Path, kills: int, synchronous: str, luck: random.Random) -
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Kill, look, and say."""
-    parser = argparse.ArgumentParser(description="Kill a service at random moments, and look for what is lost.")
+    """Run from the command line."""
+    parser = argparse.ArgumentParser(description="Kill a service at random moments, and look for losses.")
     parser.add_argument("--kills", type=int, default=1000)
     parser.add_argument("--synchronous", choices=["full", "normal"], default="full")
     parser.add_argument("--seed", type=int, default=0)
@@ -162,8 +170,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         serve(options.serve, options.synchronous, options.run)
         return 0
     with tempfile.TemporaryDirectory(prefix="faults-") as folder:
-        luck = random.Random(options.seed)  # noqa: S311 - nothing is secret
-        return int(try_kills(Path(folder), options.kills, options.synchronous, luck) > 0)
+        rng = random.Random(options.seed)  # noqa: S311 - not a secret
+        return int(try_kills(Path(folder), options.kills, options.synchronous, rng) > 0)
 
 
 if __name__ == "__main__":

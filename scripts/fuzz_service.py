@@ -1,10 +1,10 @@
-"""Call a service with what schemathesis makes up from its description, right and wrong: it must never fail.
+"""Fuzz a service with valid and invalid requests that schemathesis generates from its OpenAPI description.
 
-    python scripts/fuzz_service.py                # 84,612 calls: up to 100,000, fewer where nothing can be wrong
+    python scripts/fuzz_service.py                # up to 100,000 calls; fewer where no invalid request exists
     python scripts/fuzz_service.py --calls 2000 --seed 7
 
-Every reply must be one that `/openapi.json` describes: its status, its type and its body. Status 500 is a failure.
-Half of the calls are steered to slots and events that exist, where more can go wrong than behind an unknown name.
+Every reply must match `/openapi.json` in status, type and body. Status 500 is a failure. Half of the calls go to
+slots and events that exist, because unknown names fail early.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
@@ -33,71 +32,58 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from peekrank.service.bodies import LINES, MSGPACK
+from peekrank.service.api.codec import LINES
+from peekrank.service.api.server import HttpServer
+from peekrank.service.api.structured_logging import configure_logging
 from peekrank.service.client import Client
 from peekrank.service.config import Config, LimitsConfig, ServerConfig, SlotConfig, StoreConfig
-from peekrank.service.logs import start_logs
-from peekrank.service.server import Running
-from peekrank.service.service import Service
+from peekrank.service.core.service import Service
 
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 SLOTS = (
     SlotConfig("home", learner="doubtsort", items=("tea", "cake", "soup"), k=2, seed=1),
     SlotConfig("fixed", learner="marginftrl", items=("tea", "cake", "soup"), seed=2),
-    SlotConfig("lists", learner="ridge", features=2, context=1, longest=5, k=2, seed=3),
-    SlotConfig("registry", learner="ridge", features=1, features_from="registry", longest=5, seed=4),
-    SlotConfig("clicks", learner="doubtsort", k=3, unanswered=0, learn="on_close", combine="max", seed=5),
+    SlotConfig("lists", learner="ridge", features=2, context=1, max_list_length=5, k=2, seed=3),
+    SlotConfig("registry", learner="ridge", features=1, features_from="registry", max_list_length=5, seed=4),
+    SlotConfig("clicks", learner="doubtsort", k=3, missing_feedback=0, update="on_close", aggregate="max", seed=5),
 )
 EVENTS = tuple(f"e{i}" for i in range(8))
 
 
-@schemathesis.serializer(MSGPACK)
-def _msgpack(_: Any, value: Any) -> bytes:
-    try:
-        return value if isinstance(value, bytes) else msgspec.msgpack.encode(value)
-    except OverflowError:  # a number that msgpack cannot have: the bytes of something else
-        return json.dumps(value).encode()
-
-
 @schemathesis.serializer(LINES)
 def _lines(_: Any, value: Any) -> bytes:
-    """A batch of one line, and of the same line again."""
+    """Encode a batch of two equal lines."""
     return value if isinstance(value, bytes) else b"\n".join(2 * [json.dumps(value).encode()])
-
-
-@schemathesis.deserializer(MSGPACK)
-def _read_msgpack(_: Any, response: Any) -> Any:
-    return msgspec.msgpack.decode(response.content)
 
 
 @schemathesis.deserializer(LINES)
 def _read_lines(_: Any, response: Any) -> Any:
-    """What the last line says; a batch of nothing gets nothing, which is right."""
+    """Decode the last line. An empty batch has an empty reply."""
     lines = response.content.splitlines()
     return json.loads(lines[-1]) if lines else {"status": 200}
 
 
 def fuzzed_config(folder: Path) -> Config:
-    """A service with a slot of each kind."""
+    """Configure a service with a slot of each kind."""
     store = StoreConfig(path=str(folder / "fuzz.db"), synchronous="normal")
-    return Config(SLOTS, ServerConfig(port=0), store, LimitsConfig(open_events=200, items=500))
+    return Config(SLOTS, ServerConfig(port=0), store, LimitsConfig(max_open_events=200, max_items=500))
 
 
-def fuzz(url: str, calls: int, chosen: int) -> Counter[tuple[str, int]]:
-    """Call all there is to call so often; the statuses that came, or the first failure as an exception."""
+def fuzz(url: str, calls: int, random_seed: int) -> Counter[tuple[str, int]]:
+    """Make calls to all endpoints, and count the statuses. Raises the first failure."""
     schema = schemathesis.openapi.from_url(f"{url}/openapi.json")
-    operations: list[Any] = [found.ok() for found in schema.get_all_operations()]  # type: ignore[union-attr]
-    seen: Counter[tuple[str, int]] = Counter()
+    operations: list[Any] = [one.ok() for one in schema.get_all_operations()]  # type: ignore[union-attr]
+    statuses: Counter[tuple[str, int]] = Counter()
     share = max(1, calls // (2 * len(operations)))
     for operation in operations:
         for mode in GenerationMode.POSITIVE, GenerationMode.NEGATIVE:
-            with suppress(Unsatisfiable):  # nothing can be wrong about a call that takes nothing
-                _try(operation.as_strategy(generation_mode=mode), share, chosen, _checked(seen))
-    return seen
+            with suppress(Unsatisfiable):  # a call without parameters has no invalid request
+                _try(operation.as_strategy(generation_mode=mode), share, random_seed, _check(statuses))
+    return statuses
 
 
-def _try(strategy: Any, examples: int, chosen: int, check: Callable[[Any, int], None]) -> None:
-    @seed(chosen)
+def _try(strategy: Any, examples: int, random_seed: int, check: Callable[[Any, int], None]) -> None:
+    @seed(random_seed)
     @settings(
         max_examples=examples,
         deadline=None,
@@ -112,20 +98,20 @@ def _try(strategy: Any, examples: int, chosen: int, check: Callable[[Any, int], 
     run()
 
 
-def _checked(seen: Counter[tuple[str, int]]) -> Callable[[Any, int], None]:
+def _check(statuses: Counter[tuple[str, int]]) -> Callable[[Any, int], None]:
     def check(case: Any, number: int) -> None:
         _steer(case, number)
         response = case.call()
-        seen[case.operation.label, response.status_code] += 1
+        statuses[case.operation.label, response.status_code] += 1
         if b"Traceback" in response.content:
-            raise AssertionError(f"{case.operation.label}: a traceback was sent")
+            raise AssertionError(f"{case.operation.label}: the reply has a traceback")
         case.validate_response(response, checks=CHECKS)
 
     return check
 
 
 def _steer(case: Any, number: int) -> None:
-    """Lead every other call to what exists."""
+    """Direct every other call to a slot and an event that exist."""
     if number % 2:
         return
     slot, event = SLOTS[number // 2 % len(SLOTS)].name, EVENTS[number // 16 % len(EVENTS)]
@@ -137,27 +123,27 @@ def _steer(case: Any, number: int) -> None:
 
 
 def main() -> None:
-    """Start a service and call it."""
+    """Start a service, and fuzz it."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--calls", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=0)
-    given_ = parser.parse_args()
-    start_logs("error")
+    options = parser.parse_args()
+    configure_logging("error")
     with tempfile.TemporaryDirectory() as folder:
         config = fuzzed_config(Path(folder))
-        running = Running(Service(config), config)
-        thread = threading.Thread(target=running.run)
+        server = HttpServer(Service(config), config)
+        thread = threading.Thread(target=server.run)
         thread.start()
         try:
-            with Client(running.url, retries=20) as client:
+            with Client(server.url, retries=20) as client:
                 client.slots()
-            seen = fuzz(running.url, given_.calls, given_.seed)
+            statuses = fuzz(server.url, options.calls, options.seed)
         finally:
-            running.stop()
+            server.stop()
             thread.join()
-    for (label, status), count in sorted(seen.items()):
+    for (label, status), count in sorted(statuses.items()):
         sys.stdout.write(f"{label:40} {status} {count:9,}\n")
-    sys.stdout.write(f"{sum(seen.values()):,} calls, no failure\n")
+    sys.stdout.write(f"{sum(statuses.values()):,} calls, no failure\n")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Kills commands at random moments, starts them again, and compares what they come to with an undisturbed run.
+"""Kill commands at random moments, restart them, and compare their results with an undisturbed run.
 
     python scripts/kills.py                           # 200 kills of simulate, learn, sweep and rates
     python scripts/kills.py --kills 20 --only sweep
@@ -27,7 +27,7 @@ import numpy as np
 
 from peekrank.data.generated import DatasetShape, make_dataset
 from peekrank.data.peek import save_dataset
-from peekrank.jobs.results_dir import finished
+from peekrank.jobs.results_dir import count_finished
 
 MOST_KILLS = 8  # of a folder
 EARLY = 0.9  # of the time until the manifest is written, from which on kills are drawn
@@ -49,27 +49,27 @@ COMMANDS = {
 
 
 class Moments(NamedTuple):
-    """Seconds after which a command wrote its manifest, and ended."""
+    """Seconds until a command wrote its manifest, and until it ended."""
 
     claimed: float
     ended: float
 
 
 class Found(NamedTuple):
-    """What became of a folder: when it was hit, and which files differ from those of the undisturbed run."""
+    """The result for a folder: when its command was killed, and which files differ from the undisturbed run."""
 
     kills: Counter[str]
     differ: list[str]
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """All files with their bytes, but for how long things took."""
+    """Read all files of a folder, except the timings."""
     files = (path for path in folder.rglob("*") if path.is_file() and path.name != "timings.csv")
     return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
 def run(command: Sequence[str], folder: Path) -> Moments:
-    """Let a command end that writes to a folder; a RuntimeError with what it said if it fails."""
+    """Run a command that writes to a folder. Raises RuntimeError with its output if it fails."""
     began, claimed = time.monotonic(), None
     with (
         tempfile.TemporaryFile("w+") as said,
@@ -86,7 +86,7 @@ def run(command: Sequence[str], folder: Path) -> Moments:
 
 
 def killed(command: Sequence[str], where: Path, after: float) -> bool:
-    """Kill a command after some seconds; whether it was still there."""
+    """Kill a command after some seconds. Return whether it was still running."""
     nowhere = subprocess.DEVNULL
     with subprocess.Popen(command, cwd=where, stdout=nowhere, stderr=nowhere) as process:  # noqa: S603
         try:
@@ -98,8 +98,8 @@ def killed(command: Sequence[str], where: Path, after: float) -> bool:
 
 
 def stage(folder: Path, whole: Path) -> str:
-    """How far a folder is, compared with a whole one."""
-    there, parts = finished(folder), finished(whole)
+    """Describe the progress of a folder compared with the complete one."""
+    there, parts = count_finished(folder), count_finished(whole)
     if there < parts:
         return "between parts" if there else "before the first part"
     return "at the tables" if len(contents(folder)) < len(contents(whole)) else "when all was written once"
@@ -108,7 +108,7 @@ def stage(folder: Path, whole: Path) -> str:
 def try_folder(
     command: Sequence[str], folder: Path, whole: Path, moments: Moments, kills: int, luck: random.Random
 ) -> Found:
-    """Kill a command some times that writes to a folder, let it end, and compare with the whole one."""
+    """Kill a command several times, then let it finish, and compare its folder with the complete one."""
     hits = Counter[str]()
     for _ in range(kills):
         if killed(command, folder.parent, luck.uniform(EARLY * moments.claimed, moments.ended)):
@@ -119,7 +119,7 @@ def try_folder(
 
 
 def try_command(name: str, kills: int, luck: random.Random) -> int:
-    """Kill a command so many times, in folders of its own, and print a line: how many files differ."""
+    """Kill a command this many times, in separate folders, and print how many files differ."""
     where = Path(tempfile.mkdtemp(prefix=f"kills-{name}-"))
     layout = DatasetShape(queries=300, documents=(5, 15), features=10, shares=(0.6, 0.3, 0.1))
     save_dataset(make_dataset(layout, np.random.default_rng(1)), where / "data.peek")

@@ -47,7 +47,7 @@ _OPERATORS: dict[type[ast.AST], Any] = {
 
 
 class Mutant(NamedTuple):
-    """A module with one position changed: where, what stood there, what stands there now, and the whole text."""
+    """A module with one change: location, old text, new text, and the whole module."""
 
     module: Path
     line: int
@@ -60,14 +60,14 @@ class Mutant(NamedTuple):
 
 
 class Site(NamedTuple):
-    """A position of a module where something can be changed: the number of a node, and that of the change."""
+    """A possible change of a module: the number of the node, and of the change."""
 
     node: int
     change: int
 
 
 def sites_of(source: str) -> list[Site]:
-    """All positions of a module where something can be changed."""
+    """List all possible changes of a module."""
     tree = ast.parse(source)
     parents = _parents(tree)
     return [
@@ -79,7 +79,7 @@ def sites_of(source: str) -> list[Site]:
 
 
 def mutant_at(module: Path, source: str, site: Site) -> Mutant:
-    r"""The mutant of a module with the change of this position.
+    r"""Make the mutant of a module with this change.
 
     >>> source = "def f(x):\n    return x < 3"
     >>> for site in sites_of(source):
@@ -113,7 +113,7 @@ def _upwards(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> Iterator[ast.AST
 
 
 def _said(above: ast.AST, position: ast.AST) -> bool:
-    """Whether a position is in what is said of a program, not done by it: annotations, decorators, errors."""
+    """Return whether a node is in an annotation, a decorator or an error message, which are not executed."""
     if isinstance(above, ast.Raise | ast.Import | ast.ImportFrom | ast.JoinedStr):
         return True
     if isinstance(above, ast.If) and ast.unparse(above.test) == "TYPE_CHECKING":
@@ -124,7 +124,7 @@ def _said(above: ast.AST, position: ast.AST) -> bool:
 
 
 def _changes(node: ast.AST) -> int:
-    """In how many ways a node can be changed."""
+    """Count the possible changes of a node."""
     if isinstance(node, ast.Compare):
         return int(type(node.ops[0]) in _OPERATORS)
     if isinstance(node, ast.BinOp | ast.BoolOp):
@@ -163,7 +163,7 @@ def _replace(node: ast.AST, new: ast.AST, parents: dict[ast.AST, ast.AST]) -> No
 
 
 def what_tests(module: Path) -> list[list[str]]:
-    """What to run for a module: doctests and tests that bear its name or its folder's, then all of its folder."""
+    """List the tests of a module: doctests, tests with its name or its folder's, then all of its folder."""
     inside = module.relative_to(PACKAGE)
     folder, name = Path("tests") / inside.parent, inside.stem.strip("_")
     own = folder / f"test_{name if name != 'init' else inside.parent.name}.py"
@@ -175,7 +175,7 @@ def what_tests(module: Path) -> list[list[str]]:
 
 
 class Copy:
-    """A copy of what tests need, in which one module at a time is another."""
+    """A copy of the project in which one module at a time is replaced."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -185,7 +185,7 @@ class Copy:
             shutil.copy(ROOT / part, folder / part)
 
     def passes(self, tests: list[str], seconds: float) -> bool:
-        """Whether these tests pass in time."""
+        """Return whether these tests pass in time."""
         command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-m", QUICK, *tests]
         environment = {
             **os.environ,
@@ -203,7 +203,7 @@ class Copy:
                 return False
 
     def kills(self, mutant: Mutant, limits: list[float]) -> bool:
-        """Whether a test of its module fails for a mutant."""
+        """Return whether a test of its module fails for a mutant."""
         position = self.folder / mutant.module
         original = position.read_text(encoding="utf-8")
         position.write_text(mutant.text, encoding="utf-8")
@@ -214,7 +214,7 @@ class Copy:
 
 
 def chosen(modules: list[Path], count: int, seed: int) -> list[Mutant]:
-    """So many mutants, equally many of each module as far as they go."""
+    """Draw mutants, equally many of each module if possible."""
     rng = random.Random(seed)  # noqa: S311
     sources = {module: (ROOT / module).read_text(encoding="utf-8") for module in modules}
     piles = [[(module, site) for site in sites_of(source)] for module, source in sources.items()]
@@ -233,7 +233,7 @@ def _modules(named: list[str]) -> list[Path]:
 
 
 def main() -> int:
-    """Try mutants, print those that survive, and their share; 1 if the sources themselves do not pass."""
+    """Test mutants, and print the survivors and their share. Returns 1 if the unchanged sources fail."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument(
         "modules", nargs="*", metavar="MODULE", help="learners/rtop1f.py, kernels ...; all but a few"

@@ -1,4 +1,4 @@
-"""Execute the notebooks of docs/notebooks, each in a kernel of its own, and store what comes out."""
+"""Execute the notebooks of docs/notebooks, each in a kernel of its own, and store their outputs."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _FORMAT: Any = nbformat  # has no types
 
 
 def read(path: Path) -> NotebookNode:
-    """A notebook as it is stored."""
+    """Read a notebook."""
     notebook: NotebookNode = _FORMAT.read(path, as_version=4)
     return notebook
 
 
 def executed(path: Path) -> NotebookNode:
-    """The notebook after all its cells were executed from top to bottom, in an empty folder."""
+    """Execute all cells of a notebook from top to bottom in an empty folder, and return it."""
     notebook = read(path)
     with TemporaryDirectory() as folder:
         sockets = Config(ConnectionFileMixin={"transport": "ipc", "ip": f"{folder}/kernel"})  # listen on no port
@@ -32,7 +32,7 @@ def executed(path: Path) -> NotebookNode:
 
 
 def shown(notebook: NotebookNode) -> list[list[str]]:
-    """What each cell of code shows: its texts as they are, of a picture only that there is one."""
+    """Return the outputs of each code cell: texts, and a placeholder for pictures."""
     return [[_shown(output) for output in cell.outputs] for cell in notebook.cells if cell.cell_type == "code"]
 
 
@@ -45,7 +45,7 @@ def _shown(output: NotebookNode) -> str:
 
 
 def store(path: Path) -> None:
-    """Execute a notebook and write it back, without what depends on where and when this was done."""
+    """Execute a notebook and write it back without metadata that depends on place and time."""
     notebook = executed(path)
     notebook.metadata = {"kernelspec": notebook.metadata.kernelspec}
     _FORMAT.write(notebook, path)

@@ -35,6 +35,7 @@ ATTACHED = ("CITATION.cff",)
 _LINK = re.compile(rf"\]\(((?:\.\./)*)({'|'.join(map(re.escape, PAGES))})")
 
 _PRIMED = re.compile(r"<msup>(<mi>[^<]*</mi>)<mi>&#x02032;</mi></msup>")
+_EXAMPLE = re.compile(r"^\[`[^`]+`\]\((?:\.\./)+(examples/[^)]+\.py)\)$", re.M)
 _SESSION = re.compile(r"^```python\n(?=>>> )", re.M)
 _SHOWN = re.compile(r'<div class="language-(pycon|console) highlight">(<pre>.*?<code>(.*?)</code></pre>)', re.S)
 _FORMULA = re.compile(r"^```math\n(.*?)^```$", re.S | re.M)
@@ -107,9 +108,19 @@ def convert(formula: str, display: Literal["inline", "block"] = "inline") -> str
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001
     """Lead links to pages of the root and to notebooks to where the site has them; mark sessions; typeset math."""
-    moved = _LINK.sub(lambda link: f"]({link[1].removeprefix('../')}{PAGES[link[2]]}", markdown)
+    moved = _LINK.sub(lambda link: f"]({link[1].removeprefix('../')}{PAGES[link[2]]}", with_examples(markdown))
     moved = _SESSION.sub("```pycon\n", moved.replace(".ipynb)", ".md)"))
     return _FORMULA.sub(lambda found: f'<div class="formula">{convert(found[1], display="block")}</div>', moved)
+
+
+def with_examples(markdown: str) -> str:
+    """Replace each link to a file of examples/ that is a paragraph of its own by the name and text of that file."""
+
+    def listing(found: re.Match[str]) -> str:
+        path = ROOT / found[1]
+        return f"`{path.name}`:\n\n```python\n{path.read_text(encoding='utf-8')}```"
+
+    return _EXAMPLE.sub(listing, markdown)
 
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001
@@ -182,7 +193,7 @@ def on_page_read_source(page: Page, config: MkDocsConfig) -> str | None:  # noqa
 
 def with_fields(markdown: str) -> str:
     """Put the tables of all fields of a service's configuration in place of the mark for them."""
-    from peekrank.service.reference import reference
+    from peekrank.service.config.reference import reference
 
     return markdown.replace("<!-- fields of the configuration -->", reference())
 

@@ -24,7 +24,7 @@ CURVES = {  # label, where it stands, colour
 
 
 def average_regret(name: str, checkpoints: Ints) -> Floats:
-    """Regret per round of a learner, mean over runs."""
+    """Measure the regret per round of a learner, as mean over runs."""
     total = np.zeros(len(checkpoints))
     for run in range(RUNS):
         rounds = CT15(m=ITEMS).rounds(ROUNDS, np.random.default_rng(run))
@@ -35,7 +35,7 @@ def average_regret(name: str, checkpoints: Ints) -> Floats:
 
 
 def draw_round(axes: Axes) -> None:
-    """Draw a list whose first item is asked about, while all of it counts."""
+    """Draw a list with feedback for its first item, while the whole list counts."""
     axes.set(xlim=(0, 10), ylim=(0, 10))
     axes.axis("off")
     for position in range(6):
@@ -56,7 +56,7 @@ def draw_round(axes: Axes) -> None:
 
 
 def draw_rounds(axes: Axes) -> None:
-    """Regret per round against rounds."""
+    """Draw the regret per round against rounds."""
     checkpoints = np.unique(np.geomspace(20, ROUNDS, 60).astype(np.int64))
     for name, (label, position, colour) in CURVES.items():
         axes.plot(checkpoints, average_regret(name, checkpoints), color=colour, linewidth=1.8)

@@ -30,7 +30,7 @@ QUICK = "not slow and not browser and not ray"
 
 
 class InstructionSet(NamedTuple):
-    """What numba, NumPy, OpenBLAS and the C library may use of a CPU, and what it needs to have for that."""
+    """An instruction set for numba, NumPy, OpenBLAS and the C library, and the CPU features that it needs."""
 
     cpu: str
     blas: str
@@ -38,12 +38,12 @@ class InstructionSet(NamedTuple):
     without: tuple[str, ...] = ()  # parts of the names of features that NumPy and the C library leave alone
 
     def runs_here(self) -> bool:
-        """Whether this machine has all that the set needs."""
+        """Return whether this machine has the features that the set needs."""
         has = llvmlite.binding.get_host_cpu_features()
         return all(has.get(feature, False) for feature in self.needs)
 
     def environment(self, cache: str) -> dict[str, str]:
-        """Variables that make a process use this set alone; kernels compiled for it are kept in `cache`."""
+        """Return environment variables that restrict a process to this set and put its kernels into `cache`."""
         found: list[str] = np.show_config("dicts")["SIMD Extensions"]["found"]
         hidden = [name for name in found if any(part in name for part in self.without)]
         return {
@@ -67,7 +67,7 @@ SETS = {
 
 
 def main(arguments: list[str]) -> int:
-    """Run the named sets, or all, one after the other; 1 if one fails."""
+    """Run the named sets, or all, one after the other. Returns 1 if one fails."""
     names, _, rest = (" ".join(arguments) + " ").partition("-- ")
     failed = False
     for name in names.split() or SETS:

@@ -10,7 +10,7 @@ STUB = Path(__file__).parents[1] / "src" / "peekrank" / "__init__.pyi"
 
 
 def stub() -> str:
-    """The imports as ruff sorts them, and what a star imports."""
+    """Return the imports in ruff's order, and `__all__`."""
     homes: dict[str, str] = vars(peekrank)["_addresses"]()
     imports = sorted((module, _rank(name), name) for name, module in homes.items())
     names = sorted((_rank(name), name) for name in peekrank.__all__)
@@ -29,7 +29,7 @@ def stub() -> str:
 
 
 def _rank(name: str) -> int:
-    """Constants come first, then classes, then all other names."""
+    """Return the sort key of a name: constants first, then classes, then all others."""
     return 0 if name.isupper() else 1 if name[0].isupper() else 2
 
 

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from itertools import cycle
 from pathlib import Path
@@ -15,29 +16,33 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pytest
-from numba.core import types
+from numba.core import compiler, types
+from numba.core.codegen import JITCodeLibrary
 from numpy.typing import NDArray
 
 import peekrank
 from helpers.scripts import ROOT
 from peekrank._jit import (
     Kernel,
-    at,
-    eight,
-    held,
-    if_at_most,
+    compile_for,
+    inference,
     kernel,
-    machine_code,
-    nonzero,
-    put,
-    same,
-    some,
+    linking,
+    load,
+    pinned,
+    progress,
     specialise,
-    total,
     unspecialised,
+    vany,
+    vload,
+    vnonzero,
+    vselect_le,
+    vsplat,
+    vstore,
+    vsum,
 )
 from peekrank._jit.compiler import KernelCache, _typed
-from peekrank._jit.content import content_digest
+from peekrank._jit.fingerprint import fingerprint
 from peekrank.engine.simulation import _loop
 from peekrank.kernels.sorting import sort_descending
 
@@ -54,19 +59,19 @@ print(*ranking)
 
 OUTSIDE = """
 import numpy as np
-from peekrank._jit import at, eight, kernel, put, same
+from peekrank._jit import kernel, load, vload, vsplat, vstore
 
 @kernel
 def reads(x, start):
-    return at(x, start)
+    return load(x, start)
 
 @kernel
 def loads(x, start):
-    put(eight(x, start), x, 0)
+    vstore(vload(x, start), x, 0)
 
 @kernel
 def stores(x, start):
-    put(same(1.0), x, start)
+    vstore(vsplat(1.0), x, start)
 
 for call, last in ((reads, 8), (loads, 1), (stores, 1)):
     for start in (-1, 0, last, last + 1):
@@ -133,23 +138,33 @@ def test_comments_docstrings_and_other_code_compile_nothing_anew(copied: tuple[P
     assert cached(where) == before
 
 
+DAMAGES: list[Callable[[bytes], bytes]] = [
+    lambda whole: b"",
+    lambda whole: b"no code",
+    lambda whole: whole[: len(whole) // 2],
+    lambda whole: whole[:-99] + bytes([whole[-99] ^ 1]) + whole[-98:],
+]
+
+
 def test_damaged_files_of_the_cache_are_compiled_anew(tmp_path: Path) -> None:
     here = {"NUMBA_CACHE_DIR": str(tmp_path)}
-    assert run(SORT, **here) == "1 2 0\n"
-    damages: list[Callable[[bytes], bytes]] = [
-        lambda whole: b"",
-        lambda whole: b"no code",
-        lambda whole: whole[: len(whole) // 2],
-        lambda whole: whole[:-99] + bytes([whole[-99] ^ 1]) + whole[-98:],
-    ]
+    script = "from peekrank.engine.entry_points import *\nx = np.zeros(2)\n" + "".join(
+        f"print({call})\n"
+        for call in (
+            "are_uniform(x)", "are_known(np.arange(2), 2)", "is_permutation(np.arange(2), x > 0)",
+            "first_not_finite(np.zeros((2, 1), np.float32))", "fill_rows(*[np.arange(2)] * 3)",
+        )
+    )  # fmt: skip
+    said = run(script, **here)
+    assert said == "True\nTrue\nTrue\n-1\nTrue\n"
     *files, last = sorted(cached(here))
-    assert len(files) >= len(damages)
-    for path, damage in zip(files, cycle(damages), strict=False):
+    assert len(files) >= len(DAMAGES)
+    for path, damage in zip(files, cycle(DAMAGES), strict=False):
         path.write_bytes(damage(path.read_bytes()))
     last.unlink()
     last.mkdir()  # can be neither read nor written
     damaged = {path: path.read_bytes() for path in files}
-    assert run(SORT, **here) == "1 2 0\n"
+    assert run(script, **here) == said
     assert not [path.name for path in files if path.read_bytes() == damaged[path]]
 
 
@@ -159,7 +174,7 @@ def digest_of(text: str, **names: object) -> str:
     exec(text, space)  # noqa: S102
     functions = {name: value for name, value in space.items() if isinstance(value, FunctionType)}
     space.update({name: Kernel(function, kept=False) for name, function in functions.items()})
-    return content_digest(space["f"])
+    return fingerprint(space["f"])
 
 
 HELPED = "LIMIT = 3\ndef helper(x):\n    return min(x, LIMIT)\ndef f(x):\n    return helper(x) + 1\n"
@@ -243,6 +258,59 @@ def test_what_only_kernels_call_is_not_compiled_for_python() -> None:
     assert triple(2) == 6
 
 
+def test_only_entry_points_have_machine_code(tmp_path: Path) -> None:
+    here = {"NUMBA_CACHE_DIR": str(tmp_path)}
+    assert run(SORT, **here) == "1 2 0\n"
+    (path,) = cached(here)
+    assert "perturbed_leader" in path.name
+
+
+HELPERS = """
+import numpy as np
+from numba import njit
+from peekrank._jit import kernel
+from peekrank.kernels.sorting import sort_descending, sort_space
+
+@kernel
+def fail(x):
+    if x > 2:
+        raise ValueError("more than two")
+    return x
+
+@kernel
+def count(x):
+    return 0 if x == 0 else 1 + count(x - 1)
+
+@kernel
+def several(x, out):
+    def plus(y):
+        return y + count(x)
+    for i, y in enumerate((0, 1)):
+        out[i] = plus(y)
+    return fail(x)
+
+@njit
+def foreign(scores, ranking, space):
+    sort_descending(scores, ranking, space)
+    return count(3) + fail(1)
+
+out = np.zeros(2)
+print(several(2, out), out)
+ranking = np.zeros(3, np.int64)
+print(foreign(np.array([1.0, 3.0, 2.0]), ranking, sort_space(3)), ranking)
+try:
+    several(3, out)
+except ValueError as error:
+    print(error)
+"""
+
+
+@pytest.mark.slow
+def test_kernels_with_closures_recursion_and_errors_and_functions_of_numba_that_call_them(tmp_path: Path) -> None:
+    said = run(HELPERS, NUMBA_CACHE_DIR=str(tmp_path))
+    assert said == "2 [2. 3.]\n4 [1 2 0]\nmore than two\n"
+
+
 def test_a_template_is_not_called_itself() -> None:
     with pytest.raises(TypeError, match="specialise it"):
         unspecialised(1)
@@ -292,21 +360,21 @@ def read_all(record: Mixed, out: NDArray[np.float64]) -> int:
     return len(record.inner.marks)
 
 
-def test_a_held_record_reads_like_the_record() -> None:
+def test_a_pinned_record_reads_like_the_record() -> None:
     table = np.arange(6.0).reshape(2, 3)
     record = Mixed(
         True, -3, -0.1, np.float32(0.1), Inner(table, np.zeros(2, np.bool_)), (7, -8), np.array([1, 255], np.uint8)
     )
-    out, address = np.empty(8), held(record)
-    call = machine_code(read_all, address, out)
+    out, address = np.empty(8), pinned(record)
+    call = compile_for(read_all, address, out)
     assert call(address, out) == 2
     assert out.tolist() == [1.0, -3.0, -0.1, float(np.float32(0.1)), 5.0, -8.0, 255.0, 15.0]
     assert record.inner.marks.tolist() == [False, True]
     table[1, 2] = 9  # it is the array itself that is read
     call(address, out)
     assert out[4] == 9
-    other = held(record._replace(yes=False, inner=Inner(table + 1, np.zeros(2, np.bool_))))
-    assert machine_code(read_all, other, out) is call  # the same types
+    other = pinned(record._replace(yes=False, inner=Inner(table + 1, np.zeros(2, np.bool_))))
+    assert compile_for(read_all, other, out) is call  # the same types
     call(other, out)
     assert (out[0], out[4]) == (0, 10)
 
@@ -316,9 +384,9 @@ class Named(NamedTuple):
     numbers: NDArray[np.float64]
 
 
-def test_a_record_with_other_fields_is_not_held() -> None:
+def test_a_record_with_other_fields_is_not_pinned() -> None:
     record = Named("x", np.ones(1))
-    assert held(record) is record
+    assert pinned(record) is record
 
 
 @pytest.mark.parametrize("on", [True, False])
@@ -334,23 +402,23 @@ def test_compiling_leaves_the_garbage_collector_as_it_was(on: bool) -> None:
     was_on = gc.isenabled()
     try:
         (gc.enable if on else gc.disable)()
-        assert machine_code(twice, 1.0)(1.5) == 3
+        assert compile_for(twice, 1.0)(1.5) == 3
         with pytest.raises(Exception, match="no_such_field"):
-            machine_code(impossible, 1.0)
+            compile_for(impossible, 1.0)
         assert gc.isenabled() == on
     finally:
         (gc.enable if was_on else gc.disable)()
 
 
 def eights(x: NDArray[np.float64], y: NDArray[np.float64], out: NDArray[np.float64]) -> tuple[float, bool, bool]:
-    a, b = eight(x, 1), eight(y, 2)
-    put(a + b, out, 0)
-    put(a - b, out, 8)
-    put(a * b, out, 16)
-    put(at(x, 3) * a, out, 24)
-    put(nonzero(a), out, 32)
-    put(if_at_most(a, b, same(at(y, 1)), a), out, 40)
-    return total(a), some(a), some(a - a)
+    a, b = vload(x, 1), vload(y, 2)
+    vstore(a + b, out, 0)
+    vstore(a - b, out, 8)
+    vstore(a * b, out, 16)
+    vstore(load(x, 3) * a, out, 24)
+    vstore(vnonzero(a), out, 32)
+    vstore(vselect_le(a, b, vsplat(load(y, 1)), a), out, 40)
+    return vsum(a), vany(a), vany(a - a)
 
 
 def test_eight_numbers_are_the_same_bits_without_the_compiler() -> None:
@@ -369,3 +437,60 @@ def test_not_a_number_is_not_0_and_not_at_most_anything() -> None:
     assert kernel(eights)(x, x, out)[1]
     assert np.all(out[32:40] == 1)
     assert np.isnan(out[40:48]).all()
+
+
+@pytest.fixture
+def messages(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> pytest.LogCaptureFixture:
+    monkeypatch.setattr(progress, "_PATIENCE", 0.0)
+    monkeypatch.setattr(progress._COMPILING, "announced", False)
+    caplog.set_level("INFO", logger="peekrank.kernels")
+    return caplog
+
+
+def test_a_long_compilation_is_reported_once_with_its_duration(messages: pytest.LogCaptureFixture) -> None:
+    for kept in (True, False):
+        with progress.compiling(kept=kept):
+            assert progress.seconds_compiling() is not None
+            time.sleep(0.05)
+    assert progress.seconds_compiling() is None
+    said = [record.getMessage() for record in messages.records]
+    assert said[0] == "compiling kernels (once per machine)"
+    assert [text[:19] for text in said[1:]] == ["compiled kernels in"] * 2
+
+
+def test_compiling_is_said_on_standard_error_and_can_be_silenced(tmp_path: Path) -> None:
+    script = "from peekrank._jit import progress; progress._PATIENCE = 0\n" + SORT
+    shown = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "peekrank: compiled kernels in" in shown.stderr
+    silent = 'import logging; logging.getLogger("peekrank.kernels").setLevel("WARNING")\n' + script
+    for text in (script, silent):  # the first finds its kernels in the cache
+        where = tmp_path if text is script else tmp_path / "empty"
+        done = subprocess.run(
+            [sys.executable, "-c", text],
+            env={**os.environ, "NUMBA_CACHE_DIR": str(where)},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert done.stderr == ""
+
+
+def test_numba_still_has_what_the_compilers_of_kernels_rely_on() -> None:
+    """Fails if a new numba has other internals than `_jit/linking` and `_jit/inference` subclass."""
+    flags_type: Any = compiler.Flags
+    state = type("State", (dict,), {"__getattr__": dict.get})(func_ir=None, flags=flags_type())
+    default = {one for one, _ in compiler.DefaultPassBuilder.define_nopython_pipeline(state).passes}  # type: ignore[no-untyped-call]
+    assert default >= linking._UNUSED_PASSES
+    assert hash(inference.Flags()) == hash(flags_type())
+    one, other = flags_type(), flags_type()
+    one.nrt = True
+    fast = [inference.Flags(flags) for flags in (one, other)]
+    assert (fast[0] == fast[1], fast[0] == one, fast[1] == one) == (False, True, False)
+    for name in ("_get_module_for_linking", "_optimize_functions", "finalize", "get_pointer_to_function"):
+        assert hasattr(JITCodeLibrary, name)

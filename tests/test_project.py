@@ -108,3 +108,16 @@ def test_files_and_targets_that_a_page_names_are_there(page: Path) -> None:
     assert [file for file in unknown if "mine" not in file and "NAME" not in file] == []
     fenced = "".join(re.findall(r"^```sh$.*?^```$", whole, flags=re.S | re.M))
     assert made(text) | set(re.findall(r"^make ([a-z]+)", fenced, re.M)) <= TARGETS
+
+
+def pins(name: str) -> set[str]:
+    """Return the pinned versions of a file of requirements."""
+    text = (ROOT / "requirements" / f"{name}.txt").read_text(encoding="utf-8")
+    return set(re.findall(r"^[\w.-]+(?:\[\w+\])?==\S+", text, re.M))
+
+
+def test_the_demo_runs_with_the_versions_that_are_tested() -> None:
+    assert pins("demo") <= pins("dev")
+    needed = [*PROJECT["project"]["dependencies"], *PROJECT["project"]["optional-dependencies"]["cli"]]
+    names = {re.split(r"[<>=\[]", text)[0] for text in needed} - {"peekrank"}
+    assert names <= {pin.partition("==")[0] for pin in pins("demo")}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import warnings
 from dataclasses import dataclass
@@ -240,3 +241,13 @@ def test_of_a_package_what_a_module_imports_counts(tmp_path: Path, monkeypatch: 
         found.append(origins(cls()))
     assert list(found[0]) == ["Mine of own_pair.judges"]
     assert found[0] == found[1] != found[2]
+
+
+def test_summaries_are_the_first_lines_of_docstrings_without_an_import() -> None:
+    code = (
+        "import sys; from peekrank.registry import KINDS\n"
+        "found = [[k.summary(n) for n in k.built_in] for k in KINDS]\n"
+        "assert 'numpy' not in sys.modules\n"
+        "assert found == [[k[n].__doc__.partition('\\n')[0] for n in k.built_in] for k in KINDS]"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

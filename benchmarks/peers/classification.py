@@ -27,7 +27,7 @@ from rich.table import Table
 from peekrank import Game, analyse, ranking_game, rate_of
 from peekrank.games.analysis import Analysis
 from peekrank.games.classic import CLASSIC, apple_tasting, bandit, classic, dynamic_pricing
-from peekrank.games.rate import Rate
+from peekrank.games.rates import Rate
 
 
 class Case(NamedTuple):

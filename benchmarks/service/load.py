@@ -1,12 +1,12 @@
-"""Durable acknowledgements per second, and how long a call takes: a service under load from the same machine.
+"""Measure throughput and latency of durable calls, with the load generator on the same machine.
 
-    python benchmarks/service/load.py            # figures of records/benchmarks.json, about three minutes
+    python benchmarks/service/load.py            # all figures, about three minutes
     python benchmarks/service/load.py --seconds 1 --turns 3
 
-Every call is acknowledged after its commit. The client is a process of its own that speaks plain HTTP over 16
-connections, half of the calls ranking a list and half answering it. "without storage" is the same application
-before a service that keeps nothing and learns nothing: what HTTP alone would allow. The processor's time per
-call is that of the service's process; unlike the rates, it says the same on a machine that has other things to do.
+The service acknowledges every call after its commit. The client is a separate process with 16 plain HTTP
+connections; half of the calls rank a list, and half give feedback on it. "without storage" is the same application
+in front of a service that stores and learns nothing, which is the limit that HTTP sets. CPU time per call is that
+of the service's process. Unlike the rates, it hardly depends on other load on the machine.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from typing import Any, NamedTuple
 
 import uvloop
 
-from peekrank.service.commands import Command, PutItems, Rank
-from peekrank.service.messages import ChangedReply, EventReply, ItemsReply, RankReply, SlotReply, StatsReply
+from peekrank.service.api.messages import ChangedReply, EventReply, ItemsReply, RankReply, SlotReply, StatsReply
+from peekrank.service.core.commands import Command, PutItems, Rank
 
 CONNECTIONS = 16
-LISTS, ITEMS, FEATURES = 20, 200, 16  # of the case with features: items of a list, of the registry, numbers each
+LISTS, ITEMS, FEATURES = 20, 200, 16  # the case with features: list length, registered items, features per item
 NAMES = [f"item-{i}" for i in range(10)]
 KNOWN = [f"item-{i:03}" for i in range(ITEMS)]
 
@@ -53,27 +53,27 @@ learner = "ridge"
 measure = "dcg"
 features = {features}
 features_from = "registry"
-longest = {longest}
+max_list_length = {max_list_length}
 """
 
 
 class Nothing:
-    """A service that keeps nothing: the limit that HTTP sets."""
+    """A service that stores nothing: the limit that HTTP sets."""
 
-    def not_ready(self) -> str:
+    def unready_reason(self) -> str:
         return ""
 
-    def submit(self, command: Command) -> Future[Any]:
-        done: Future[Any] = Future()
+    def submit(self, command: Command[Any]) -> Future[Any]:
+        future: Future[Any] = Future()
         if isinstance(command, Rank):
             items = command.request.items
             names = NAMES if items is None else [str(item) for item in items]
-            done.set_result(RankReply(command.request.event_id or "e", names, names[:1], False, 1))
+            future.set_result(RankReply(command.request.event_id or "e", names, names[:1], False, 1))
         elif isinstance(command, PutItems):
-            done.set_result(ChangedReply())
+            future.set_result(ChangedReply())
         else:
-            done.set_result(EventReply("e", "home", "answered", NAMES, NAMES[:1], {NAMES[0]: 1.0}, True))
-        return done
+            future.set_result(EventReply("e", "home", "answered", NAMES, NAMES[:1], {NAMES[0]: 1.0}, True))
+        return future
 
     def event(self, event_id: str) -> EventReply:
         raise NotImplementedError
@@ -92,13 +92,13 @@ class Nothing:
 
 
 def serve_nothing(port: int) -> None:
-    """The same application and server as ever, before nothing."""
+    """Run the application in front of a service that stores nothing."""
     import uvicorn
 
-    from peekrank.service.http import application
-    from peekrank.service.logs import start_logs
+    from peekrank.service.api.endpoints import application
+    from peekrank.service.api.structured_logging import configure_logging
 
-    start_logs("error")
+    configure_logging("error")
     uvicorn.run(
         application(Nothing()),
         port=port,
@@ -111,7 +111,7 @@ def serve_nothing(port: int) -> None:
 
 
 class Case(NamedTuple):
-    """What is measured."""
+    """A case to measure."""
 
     name: str
     config: str | None  # None: without storage
@@ -124,31 +124,31 @@ CASES = (
     Case("m = 10, FULL", PLAIN.format(synchronous="full", items=json.dumps(NAMES))),
     Case(
         f"m = {LISTS}, d = {FEATURES} from the registry, NORMAL",
-        FEATURED.format(synchronous="normal", features=FEATURES, longest=LISTS),
+        FEATURED.format(synchronous="normal", features=FEATURES, max_list_length=LISTS),
         featured=True,
     ),
     Case(
         f"m = {LISTS}, d = {FEATURES} from the registry, FULL",
-        FEATURED.format(synchronous="full", features=FEATURES, longest=LISTS),
+        FEATURED.format(synchronous="full", features=FEATURES, max_list_length=LISTS),
         featured=True,
     ),
 )
 
 
 def message(method: str, path: str, body: Any) -> bytes:
-    """A call as bytes."""
+    """Encode an HTTP request."""
     content = json.dumps(body).encode()
     head = f"{method} {path} HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n"
     return f"{head}content-length: {len(content)}\r\n\r\n".encode() + content
 
 
 class Caller(asyncio.Protocol):
-    """A connection that ranks and answers in turn, as fast as replies come or at given times."""
+    """A connection that alternates rankings and feedback, as fast as possible or at a fixed rate."""
 
     def __init__(self, number: int, run: str, featured: bool, pace: float) -> None:
         self.number, self.run, self.featured, self.pace = number, run, featured, pace
         self.count, self.failures, self.until, self.due = 0, 0, 0.0, 0.0
-        self.took: list[float] = []
+        self.durations: list[float] = []
         self.buffer = b""
         self.done = asyncio.get_running_loop().create_future()
 
@@ -176,7 +176,7 @@ class Caller(asyncio.Protocol):
             self.due = time.perf_counter()
         event = f"{self.run}-{self.number}-{self.count // 2}"
         if self.count % 2:
-            self.transport.write(message("PUT", f"/v1/events/{event}/feedback", {"answers": [self.count % 3 % 2]}))
+            self.transport.write(message("PUT", f"/v1/events/{event}/feedback", {"grades": [self.count % 3 % 2]}))
         else:
             start = self.count * 7 % (ITEMS - LISTS)
             items = {"items": KNOWN[start : start + LISTS]} if self.featured else {}
@@ -188,20 +188,20 @@ class Caller(asyncio.Protocol):
         if end < 0:
             return
         head = self.buffer[:end].lower()
-        position = head.index(b"content-length:") + 15
-        length = int(head[position:].split(b"\r\n", 1)[0])
+        start = head.index(b"content-length:") + 15
+        length = int(head[start:].split(b"\r\n", 1)[0])
         if len(self.buffer) < end + 4 + length:
             return
         self.failures += not self.buffer.startswith(b"HTTP/1.1 200")
         self.buffer = b""
-        self.took.append(time.perf_counter() - self.due)
+        self.durations.append(time.perf_counter() - self.due)
         self.count += 1
         self.due += self.pace
         self._next()
 
 
 class Measured(NamedTuple):
-    """What came out."""
+    """Result of a load run."""
 
     calls: int
     rate: float
@@ -215,29 +215,33 @@ def as_is(caller: Caller) -> Caller:
 
 
 async def load(port: int, run: str, featured: bool, connections: int, seconds: float, rate: float = 0) -> Measured:
-    """Call for some seconds, as fast as possible or at a rate."""
+    """Generate load for some seconds, as fast as possible or at a fixed rate."""
     loop, callers = asyncio.get_running_loop(), []
     pace = connections / rate if rate else 0.0
     for number in range(connections):
-        made = Caller(number, run, featured, pace)
-        await loop.create_connection(partial(as_is, made), "127.0.0.1", port)
-        callers.append(made)
+        caller = Caller(number, run, featured, pace)
+        await loop.create_connection(partial(as_is, caller), "127.0.0.1", port)
+        callers.append(caller)
     begin = time.perf_counter()
     for caller in callers:
         caller.begin(begin + seconds)
     await asyncio.gather(*(caller.done for caller in callers))
     elapsed = time.perf_counter() - begin
-    took = sorted(t for caller in callers for t in caller.took)
-    cut = quantiles(took, n=100)
+    durations = sorted(t for caller in callers for t in caller.durations)
+    cut = quantiles(durations, n=100)
     for caller in callers:
         caller.transport.close()
     return Measured(
-        len(took), len(took) / elapsed, 1000 * cut[49], 1000 * cut[98], sum(caller.failures for caller in callers)
+        len(durations),
+        len(durations) / elapsed,
+        1000 * cut[49],
+        1000 * cut[98],
+        sum(caller.failures for caller in callers),
     )
 
 
 def register(port: int) -> None:
-    """Items with features, for the case that has some."""
+    """Register items with features."""
     import numpy as np
 
     from peekrank.service.client import Client
@@ -248,7 +252,7 @@ def register(port: int) -> None:
 
 
 def wait_ready(port: int) -> None:
-    """Until the service says that it is ready."""
+    """Wait until the service is ready."""
     import httpx
 
     for _ in range(600):
@@ -262,39 +266,49 @@ def wait_ready(port: int) -> None:
 
 
 class Figures(NamedTuple):
-    """What is printed of a case."""
+    """Figures of a case."""
 
     top: float  # calls per second
-    processor: float  # microseconds of the service's process per call, at that rate
+    cpu: float  # CPU time of the service per call in microseconds, at that rate
     p50: float  # milliseconds, of one client
     p99: float  # milliseconds, at half the top rate
     failures: int
 
 
-def processor_time(pid: int) -> float:
-    """Seconds that a process has had of the processors."""
+def cpu_time(pid: int) -> float:
+    """Return the CPU time of a process in seconds."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def measure(case: Case, port: int, seconds: float, turns: int) -> Figures:
-    """All figures of a case, in a folder of its own."""
+    """Measure a case in its own folder."""
     with tempfile.TemporaryDirectory() as folder:
         if case.config is None:
             started = [sys.executable, __file__, "--nothing", str(port)]
         else:
             file = Path(folder, "service.toml")
             file.write_text(case.config)
-            started = [sys.executable, "-m", "peekrank", "serve", str(file), "--port", str(port), "--log", "error"]
+            started = [
+                sys.executable,
+                "-m",
+                "peekrank",
+                "serve",
+                str(file),
+                "--port",
+                str(port),
+                "--log-level",
+                "error",
+            ]
         process = subprocess.Popen(started, stdout=subprocess.DEVNULL)  # noqa: S603
         try:
             wait_ready(port)
             if case.featured and case.config is not None:
                 register(port)
             uvloop.run(load(port, "warm", case.featured, CONNECTIONS, 1.0))
-            used = processor_time(process.pid)
+            used = cpu_time(process.pid)
             tops = [uvloop.run(load(port, f"top{i}", case.featured, CONNECTIONS, seconds)) for i in range(turns)]
-            used = processor_time(process.pid) - used
+            used = cpu_time(process.pid) - used
             top = max(one.rate for one in tops)
             alone = [uvloop.run(load(port, f"alone{i}", case.featured, 1, seconds)) for i in range(turns)]
             half = [
@@ -305,8 +319,8 @@ def measure(case: Case, port: int, seconds: float, turns: int) -> Figures:
             process.terminate()
             process.wait()
     failures = sum(one.failures for one in (*tops, *alone, *half))
-    processor = 1e6 * used / sum(one.calls for one in tops)
-    return Figures(top, processor, min(one.p50 for one in alone), min(one.p99 for one in half), failures)
+    cpu = 1e6 * used / sum(one.calls for one in tops)
+    return Figures(top, cpu, min(one.p50 for one in alone), min(one.p99 for one in half), failures)
 
 
 def main() -> None:
@@ -315,18 +329,18 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--port", type=int, default=8399)
     parser.add_argument("--nothing", type=int, metavar="PORT", help="serve the application without storage")
-    given = parser.parse_args()
-    if given.nothing:
-        serve_nothing(given.nothing)
+    options = parser.parse_args()
+    if options.nothing:
+        serve_nothing(options.nothing)
         return
     print(
-        f"{CONNECTIONS} connections, {os.cpu_count()} cores, client on this machine, best of {given.turns} turns"
+        f"{CONNECTIONS} connections, {os.cpu_count()} cores, client on this machine, best of {options.turns} turns"
     )
-    print(f"{'':44} {'calls/s':>8} {'processor':>11} {'p50, 1 client':>14} {'p99, half rate':>15} {'failed':>7}")
+    print(f"{'':44} {'calls/s':>8} {'CPU time':>11} {'p50, 1 client':>14} {'p99, half rate':>15} {'failed':>7}")
     for case in CASES:
-        f = measure(case, given.port, given.seconds, given.turns)
+        f = measure(case, options.port, options.seconds, options.turns)
         print(
-            f"{case.name:44} {f.top:8,.0f} {f.processor:8.0f} us {f.p50:11.2f} ms {f.p99:12.1f} ms {f.failures:7}",
+            f"{case.name:44} {f.top:8,.0f} {f.cpu:8.0f} us {f.p50:11.2f} ms {f.p99:12.1f} ms {f.failures:7}",
             flush=True,
         )
 

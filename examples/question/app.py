@@ -1,34 +1,37 @@
-"""A page that asks one question: python app.py http://127.0.0.1:8000 8080, then open http://127.0.0.1:8080/."""
+"""An app that asks one question: `python app.py http://127.0.0.1:8000 8080`."""
 
 import sys
 from html import escape
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs
 
-from peekrank.service.client import Client
-from peekrank.service.problems import Problem
+from peekrank.service.client import Client, Problem
 
 service = Client(sys.argv[1])
 FORM = """<!DOCTYPE html><meta charset=utf-8><title>Today</title><ol>{items}</ol>
-<form method=post>Was {first} for you? <input type=hidden name=event value={event}>
-<button name=answer value=1>Yes</button> <button name=answer value=0>No</button></form>"""
+<form method=post>Did {first} help? <input type=hidden name=event value={event}>
+<button name=answer value=1>Yes</button>
+<button name=answer value=0>No</button></form>"""
 
 
 class Page(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         if self.path != "/":
             return self.send_error(404)
-        shown = service.rank("home")
-        items = "".join(f"<li>{escape(item)}</li>" for item in shown.ranking)
-        return self.reply(FORM.format(items=items, first=escape(shown.ask[0]), event=shown.event_id))
+        reply = service.rank("home")
+        items = "".join(f"<li>{escape(item)}</li>" for item in reply.ranking)
+        first = escape(reply.top_k[0])
+        return self.reply(FORM.format(items=items, first=first, event=reply.event_id))
 
     def do_POST(self) -> None:
-        sent = parse_qs(self.rfile.read(int(self.headers["content-length"])).decode())
+        length = int(self.headers["content-length"])
+        form = parse_qs(self.rfile.read(length).decode())
         try:
-            service.feedback(sent["event"][0], [int(sent["answer"][0])])
-        except Problem as problem:  # answered before, or too late
-            return self.reply(f"Not counted: {escape(problem.title)}. <a href=/>Another one</a>")
-        return self.reply("Thank you. <a href=/>Another one</a>")
+            service.feedback(form["event"][0], [int(form["answer"][0])])
+        except Problem as problem:  # already answered, or too late
+            title = escape(problem.title)
+            return self.reply(f"Not counted: {title}. <a href=/>Next list</a>")
+        return self.reply("Thank you. <a href=/>Next list</a>")
 
     def reply(self, html: str) -> None:
         self.send_response(200)

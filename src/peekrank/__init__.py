@@ -23,7 +23,7 @@ _HOMES = {
     "games.certificate": ("certificate",),
     "games.game": ("Game",),
     "games.ranking": ("ranking_game",),
-    "games.rates": ("rate_of",),
+    "games.minimax": ("rate_of",),
     "learners": ("learner",),
     "measures": ("evaluate", "measure"),
     "registry": ("register",),

@@ -15,8 +15,8 @@ from peekrank.experiments.runs import run as run
 from peekrank.games.analysis import analyse as analyse
 from peekrank.games.certificate import certificate as certificate
 from peekrank.games.game import Game as Game
+from peekrank.games.minimax import rate_of as rate_of
 from peekrank.games.ranking import ranking_game as ranking_game
-from peekrank.games.rates import rate_of as rate_of
 from peekrank.learners import learner as learner
 from peekrank.learners.auto import Auto as Auto
 from peekrank.learners.blockftrl import BlockFTRL as BlockFTRL

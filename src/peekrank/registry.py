@@ -75,6 +75,21 @@ class Registry(Mapping[str, type[Any]]):
         self._add_entry_points()
         return len(self._known)
 
+    def summary(self, name: str) -> str:
+        """Return the first line of a class's docstring. A built-in class is not imported for it, if possible.
+
+        >>> LEARNERS.summary("rtop1f") == LEARNERS["rtop1f"].__doc__.splitlines()[0]
+        True
+        """
+        address = self.built_in.get(name, "")
+        if self._known.get(name) == address:  # it is not imported yet
+            module, _, class_name = address.partition(":")
+            source = Path(__file__).parent.joinpath(*module.split(".")[1:]).with_suffix(".py")
+            pattern = rf'^class {class_name}\b.*:\n    """(.+?)(?:"""|$)'
+            if source.is_file() and (found := re.search(pattern, source.read_text(encoding="utf-8"), re.M)):
+                return found[1]
+        return (self[name].__doc__ or "").partition("\n")[0]
+
     def built_in_class(self, class_name: str) -> type[Any]:
         """Return the built-in class with this Python name. Raises AttributeError if there is none."""
         for address in self.built_in.values():

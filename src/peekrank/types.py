@@ -197,10 +197,10 @@ class Learner(Protocol):
         """Return the state before the first round. Raises ValueError if the learner does not support the shape."""
         ...
 
-    def fault(self, state: State) -> str:
-        """What is wrong with a state whose memory was read from a file; empty if the kernels may work on it.
+    def validate_state(self, state: State) -> None:
+        """Raise ValueError if the kernels cannot work on a state read from a file.
 
-        The memory may hold any numbers, and all else is as `init` made it.
+        The arrays of `persistent` may hold any numbers; `init` made everything else.
         """
         ...
 

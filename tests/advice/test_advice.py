@@ -18,9 +18,9 @@ from peekrank.advice import Advice, SurrogateAdvice, advise, advise_surrogate, b
 from peekrank.checks import CheckError
 from peekrank.checks.measures import sorting_by_relevance_is_best
 from peekrank.games.analysis import analyse
+from peekrank.games.minimax import rate_of
 from peekrank.games.ranking import ranking_game
-from peekrank.games.rate import Rate, Verdict
-from peekrank.games.rates import rate_of
+from peekrank.games.rates import Rate, Verdict
 from peekrank.learners import learner
 from peekrank.learners._shared import constants
 from peekrank.measures import LinearMeasureMixin, Relevance, learnable, name_of
@@ -62,7 +62,7 @@ def test_small_problems(name: str) -> None:
         listed = can_be_listed(m, grades) and advice.verdict.rate is not Rate.LINEAR
         assert (advice.learner is not None) == (can_be_learned(name, grades) or listed), problem
         if advice.learner is None:
-            assert (advice.bound, advice.guarantee, advice.worst, advice.vacuous) == (None, None, None, False)
+            assert (advice.bound, advice.guarantee, advice.max_regret, advice.vacuous) == (None, None, None, False)
         else:
             check_learner_fits(advice)
         check_changes(advice)
@@ -84,7 +84,7 @@ def check_learner_fits(advice: Advice) -> None:
     bound = made.bound(shape, advice.horizon)
     assert bound == pytest.approx(advice.bound)
     largest = largest_difference(advice)
-    assert advice.worst == pytest.approx(advice.horizon * largest)
+    assert advice.max_regret == pytest.approx(advice.horizon * largest)
     assert advice.vacuous == (largest > 0 and advice.bound >= advice.horizon * largest)
     assert advice.vacuous <= (advice.horizon < advice.informative_from)
     if largest:
@@ -96,7 +96,7 @@ def check_learner_fits(advice: Advice) -> None:
     if advice.verdict.rate is not None:
         assert advice.guarantee.exponent >= advice.verdict.rate.exponent
     names = [found.learner for found in advice.evidence]
-    assert names == [*dict.fromkeys(name for name in (advice.stable, advice.learner) if name)]
+    assert names == [*dict.fromkeys(name for name in (advice.stationary, advice.learner) if name)]
     assert [found.items_come_and_go for found in advice.evidence] == [
         learner(name).kernels.set_items is not None for name in names
     ]
@@ -141,19 +141,19 @@ def test_the_best_rate_comes_first_then_what_was_lost() -> None:
             advise("dcg@1", 5, 1, horizon).learner == "permftrl:measure=dcg@1"
         )  # not measured: no horizon is told
         for problem in (("dcg", 5, 3), ("dcg", 5, 4), ("p@2+sum", 5, 1), ("sumloss", 9, 9)):
-            assert advise(*problem, horizon).stable == f"doubtsort:measure={problem[0]}"
+            assert advise(*problem, horizon).stationary == f"doubtsort:measure={problem[0]}"
 
 
 def test_a_champion_is_advised_where_both_can_be_members() -> None:
     for grades in (2, 4):
         advice = advise("dcg", 5, 1, grades=grades)
-        made = learner(advice.undecided or "")
+        made = learner(advice.hedged or "")
         assert isinstance(made, Champion)
         assert made.max_grade == grades - 1
-        assert [format_spec(one) for one in made.team()] == [advice.stable, advice.learner]
-        assert f"{advice.undecided} where that is not known" in str(advice)
-    assert advise("p@2+sum", 5, 1).undecided is None  # setftrl needs its own questions
-    assert advise("ndcg", 5, 1).undecided is None
+        assert [format_spec(one) for one in made.team()] == [advice.stationary, advice.learner]
+        assert f"{advice.hedged} if you do not know which" in str(advice)
+    assert advise("p@2+sum", 5, 1).hedged is None  # setftrl needs its own questions
+    assert advise("ndcg", 5, 1).hedged is None
 
 
 def test_what_advice_rests_on() -> None:
@@ -176,7 +176,7 @@ def test_what_advice_rests_on() -> None:
 
 
 def test_a_learner_told_its_horizon_is_advised_where_it_lost_less(monkeypatch: pytest.MonkeyPatch) -> None:
-    better = tuple(row._replace(mean=row.mean / 100) if row.told else row for row in benchmarks.streams())
+    better = tuple(row._replace(mean=row.mean / 100) if row.knows_horizon else row for row in benchmarks.streams())
     monkeypatch.setattr(benchmarks, "streams", lambda: better)
     assert advise("p@2+sum", 5, 1, 1000).learner == "setftrl:measure=p@2+sum,horizon=1000"
     assert advise("p@2+sum", 5, 1).learner == "setftrl:measure=p@2+sum"
@@ -196,18 +196,20 @@ def test_evidence_is_what_was_measured() -> None:
         rows = [
             row for row in benchmarks.streams() if row[:4] == (name, False, "dcg", 1) and row.rounds == 100_000
         ]
-        assert found.lost == {row.stream: row.mean for row in rows}
-        assert found.few == {row.share: row.mean for row in benchmarks.visitors() if row.learner == name}
-        assert list(found.few) == [1, 0.2, 0.05]
-    assert advise("ndcg", 3, 3, 1000).evidence[0].lost == {}
+        assert found.loss_by_stream == {row.stream: row.mean for row in rows}
+        assert found.loss_by_response_rate == {
+            row.share: row.mean for row in benchmarks.visitors() if row.learner == name
+        }
+        assert list(found.loss_by_response_rate) == [1, 0.2, 0.05]
+    assert advise("ndcg", 3, 3, 1000).evidence[0].loss_by_stream == {}
 
 
 def test_without_a_number_of_rounds_there_are_rates_but_no_numbers() -> None:
     advice = advise("dcg", 10, 1)
     told = advise("dcg", 10, 1, 10**5)
-    assert (advice.horizon, advice.bound, advice.worst, advice.vacuous) == (None, None, None, False)
-    assert (advice.learner, advice.stable, advice.guarantee) == (told.learner, told.stable, told.guarantee)
-    assert "certain: whatever happens, regret grows at most as T^(2/3) (marginftrl)" in str(advice)
+    assert (advice.horizon, advice.bound, advice.max_regret, advice.vacuous) == (None, None, None, False)
+    assert (advice.learner, advice.stationary, advice.guarantee) == (told.learner, told.stationary, told.guarantee)
+    assert "guarantee: in every case, regret grows at most as T^(2/3) (marginftrl)" in str(advice)
     assert "rounds, grades" not in str(advice)
     assert json.loads(json.dumps(advice.as_dict()))["horizon"] is None
     assert all(change.bound is None and change.horizon is None for change in advice.changes)
@@ -229,7 +231,7 @@ def test_a_weaker_guarantee_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         advice = advise(*problem, horizon=10**6)
         assert advice.verdict.rate is Rate.SQRT
         assert advice.guarantee is Rate.TWO_THIRDS
-        assert "the game allows sqrt(T), but this learner guarantees T^(2/3) only" in str(advice)
+        assert "the game allows sqrt(T), but this learner guarantees only T^(2/3)" in str(advice)
     assert "guarantees" not in str(advise("dcg", 10, 10, horizon=10**6))
     assert advise("dcg", 10, 10, horizon=10**6).guarantee is Rate.SQRT
 
@@ -242,29 +244,29 @@ def test_hopeless_problems_name_the_closest_measure() -> None:
         return [change.measure for change in advice.changes if change.measure != name]
 
     assert learned("ndcg@3+linear+norel0") == ["dcg@3+linear"]
-    assert learned("ap") == ["dcg", "p@1+sum"]
+    assert learned("ap") == ["dcg", "p@1"]
     assert learned("aucloss") == ["pairwiseloss"]
     assert learned("aucloss", grades=3) == ["sumloss"]
     assert learned("pairwiseloss", grades=3) == ["sumloss"]
     assert learned("rr") == ["dcg"]
     assert learned("err@3", grades=3) == ["dcg@3"]
-    assert learned("recall@3") == ["p@3+sum"]
-    assert learned("hit@3") == ["p@3+sum"]
+    assert learned("recall@3") == ["p@3"]
+    assert learned("hit@3") == ["p@3"]
 
 
 def test_without_a_learner_for_what_can_be_learned_another_measure_is_named() -> None:
     advice = advise("ndcg", 8, 8, 10**4)
     assert advice.verdict.rate is Rate.SQRT
     assert advice.learner is None
-    assert "no learner here fits ndcg at k = 8" in str(advice)
+    assert "no learner of this package fits ndcg at k = 8" in str(advice)
     assert [change.what for change in advice.changes] == ["learn dcg with permftrl:measure=dcg"]
 
 
 def test_a_silent_bound_is_named_with_what_would_make_it_speak() -> None:
     advice = advise("sumloss", m=10, k=1, horizon=8)
     assert advice.vacuous
-    assert "the bound says nothing here, as nobody can lose more than 200" in advice.notes
-    assert f"it says something from about {advice.informative_from:,} rounds on" in advice.notes
+    assert "the bound is vacuous: no learner can lose more than 200" in advice.notes
+    assert f"it is informative from about {advice.informative_from:,} rounds on" in advice.notes
     assert [(change.k, change.horizon) for change in advice.changes] == [(9, 8), (1, advice.informative_from)]
     assert all(change.bound is not None for change in advice.changes)
 
@@ -279,13 +281,13 @@ def test_nothing_to_learn() -> None:
 
 def test_undecided_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     def undecided(*problem: Any) -> Verdict:
-        return Verdict(None, "undecided", "nobody knows")
+        return Verdict(None, "undecided", "an open question")
 
     monkeypatch.setattr("peekrank.advice.choice.rate_of", undecided)
     advice = advise("ap", m=5, k=2, horizon=1000)
-    assert "rate: unknown (undecided): nobody knows" in str(advice)
-    assert "it is not known how fast regret must grow here" in advice.notes
-    assert [change.measure for change in advice.changes] == ["dcg", "p@2+sum"]
+    assert "rate: unknown (undecided): an open question" in str(advice)
+    assert "the growth of regret in this game is unknown" in advice.notes
+    assert [change.measure for change in advice.changes] == ["dcg", "p@2"]
     assert advise("dcg", m=5, k=5, horizon=1000).changes == ()
 
 
@@ -331,7 +333,7 @@ def test_a_measure_of_ones_own_that_is_linear_and_separable_has_theorem_and_lear
     assert advice.verdict[:2] == (Rate.TWO_THIRDS, "theorem")
     assert advice.guarantee is Rate.TWO_THIRDS
     assert advice.learner == "marginftrl:measure=halving"
-    assert advice.worst == 0.75 * 10**5
+    assert advice.max_regret == 0.75 * 10**5
     assert [(change.k, change.rate) for change in advice.changes] == [(2, Rate.SQRT)]
     assert "unknown" not in str(advice)
 
@@ -371,7 +373,7 @@ class FirstIsWorst(FirstIsBest):
 @pytest.mark.parametrize(("own", "m"), [(LastCounts(), 5), (LastCounts(rises_from=9), 10), (FirstIsWorst(), 3)])
 def test_measures_that_reward_the_bottom_are_refused(own: Any, m: int) -> None:
     assert not prefers_relevant_first(own, m, 1)
-    with pytest.raises(ValueError, match="rewards a ranking that does not have the most relevant items on top"):
+    with pytest.raises(ValueError, match="rewards rankings without the most relevant items on top"):
         advise(own, m=m, k=1)
     with pytest.raises(CheckError, match="a ranking is better than the order of relevance"):
         sorting_by_relevance_is_best(LastCounts() if isinstance(own, LastCounts) else own)
@@ -381,9 +383,9 @@ def test_measures_that_reward_the_bottom_are_refused(own: Any, m: int) -> None:
 def test_of_others_it_is_said_that_nothing_is_known(own: Measure, m: int) -> None:
     advice = advise(own, m=m, k=2, horizon=10**5)
     assert advice.verdict[:2] == (None, "undecided")
-    assert "rate: unknown (undecided): No theorem on docs/games/rates.md covers " in str(advice)
+    assert "rate: unknown (undecided): No theorem on docs/theory/rates.md covers " in str(advice)
     assert advice.notes == (
-        "it is not known how fast regret must grow here", f"no learner here fits {own} at k = 2",
+        "the growth of regret in this game is unknown", f"no learner of this package fits {own} at k = 2",
     )  # fmt: skip
     assert advice.learner is None
     assert advice.changes == ()
@@ -396,7 +398,7 @@ def test_a_bound_that_never_speaks(monkeypatch: pytest.MonkeyPatch) -> None:
     assert advice.vacuous
     assert advice.guarantee is Rate.LINEAR
     assert advice.informative_from is None
-    assert advice.notes[-1] == "it never does"
+    assert advice.notes[-1] == "it is vacuous at every horizon"
     assert [change.what for change in advice.changes] == [
         "reveal k = 4 with permftrl:measure=dcg",
         "learn dcg@3 with permftrl:measure=dcg@3",
@@ -465,10 +467,10 @@ def test_what_is_said_of_surrogates_is_what_learners_can_do(name: str) -> None:
             assert advice.rate is Rate.SQRT
         elif phi.min_k is not None and k >= phi.min_k:
             assert advice.rate is Rate.TWO_THIRDS
-            assert "no learner here" not in advice.reason
+            assert "no learner of this package" not in advice.reason
         elif (name, k, grades) == ("listnet", m - 1, 2):
             assert advice.rate is Rate.TWO_THIRDS
-            assert "no learner here" in advice.reason
+            assert "no learner of this package" in advice.reason
         else:
             assert advice.rate in (Rate.LINEAR, None)
 
@@ -567,7 +569,7 @@ def test_long_witnesses_are_left_out() -> None:
     assert advice.rate is Rate.LINEAR
     assert advice.witness is None
     assert "witness" not in str(advice)
-    assert "left out: their lists have over 1,000,000 grades" in str(advice)
+    assert "omits the adversaries that prove it: their lists have over 1,000,000 grades" in str(advice)
     assert advice.as_dict()["notes"] == list(advice.notes)
 
 
@@ -575,7 +577,7 @@ def test_long_witnesses_are_left_out() -> None:
 def test_grades_that_the_learner_refuses_are_told(name: str) -> None:
     for grades, told in ((31, False), (32, name in ("kl", "smoothdcg"))):
         for k in (1, 2, 3):
-            assert ("rtopkf takes grades up to 30 only" in advise_surrogate(name, 3, k, grades).reason) == told
+            assert ("rtopkf accepts only grades up to 30" in advise_surrogate(name, 3, k, grades).reason) == told
 
 
 def test_one_round_is_no_rounds() -> None:

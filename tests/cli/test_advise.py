@@ -40,7 +40,7 @@ def test_advice_is_printed_and_written() -> None:
         (["squard", "--m", "3", "--k", "1"], "unknown measure or surrogate 'squard': did you mean 'squared'?"),
         (["kl/2", "--m", "3", "--k", "1"], "unknown surrogate 'kl/2': did you mean 'kl'?"),
         (["dcg", "--m", "3", "--k", "4"], "k = 4: must be a whole number, from 1 to 3"),
-        (["dcg", "--m", "3", "--k", "1", "--json", "."], ". is no regular file"),
+        (["dcg", "--m", "3", "--k", "1", "--json", "."], ". is not a regular file"),
     ],
 )
 def test_bad_questions_for_advice(arguments: list[str], message: str) -> None:
@@ -51,21 +51,21 @@ def test_bad_questions_for_advice(arguments: list[str], message: str) -> None:
 
 def test_a_horizon_makes_numbers_of_bounds_and_a_surrogate_needs_none() -> None:
     unknown = peekrank("advise", "dcg", "--m", "3", "--k", "1")
-    assert rows(unknown)["certain"].startswith("whatever happens, regret grows at most as T^(2/3) (marginftrl)")
+    assert rows(unknown)["guarantee"].startswith("in every case, regret grows at most as T^(2/3) (marginftrl)")
     known = peekrank("advise", "dcg", "--m", "3", "--k", "1", "--horizon", "10000")
-    assert rows(known)["certain"].startswith("whatever happens, regret at most ")
+    assert rows(known)["guarantee"].startswith("in every case, regret at most ")
     without = peekrank("advise", "kl", "--m", "3", "--k", "1")
-    assert rows(without)["rate"].startswith("T^(2/3): its gradient can be estimated without bias from one answer")
+    assert rows(without)["rate"].startswith("T^(2/3): its gradient has an unbiased estimate from one answer")
     assert "adversary" not in without.stdout
     assert peekrank("advise", "kl", "--m", "3", "--k", "1", "--horizon", "10").stdout == without.stdout
 
 
 def test_advice_on_a_hopeless_surrogate_shows_the_witness() -> None:
     done = peekrank("advise", "ndcgsquared", "--m", "10", "--k", "1", "--json", "a.json")
-    assert rows(done)["rate"].startswith("T: hopeless: one answer per round cannot tell which scores are best")
+    assert rows(done)["rate"].startswith("T: hopeless: one answer per round cannot identify the best scores")
     wanted = advise_surrogate("ndcgsquared", m=10, k=1)
     assert wanted.witness is not None
-    assert f"regret is {wanted.witness.gap / 2:.3g} per round" in done.stdout
+    assert f"regret is at least {wanted.witness.gap / 2:.3g} per round" in done.stdout
     assert "relevance of items 1 to 2" in done.stdout
     assert "All other items are irrelevant" in done.stdout
     shown = [line.split() for line in done.stdout.splitlines() if line.startswith((" 0", " 1"))]
@@ -89,6 +89,6 @@ def test_a_long_witness_goes_into_the_file() -> None:
 
 def test_a_witness_that_is_too_long_is_said_to_be_left_out() -> None:
     done = peekrank("advise", "ndcgsquared", "--m", "100", "--k", "13", "--json", "a.json")
-    assert rows(done)["note"].startswith("the adversaries that prove it are left out")
+    assert rows(done)["note"].startswith("the advice omits the adversaries that prove it")
     assert read("a.json")["witness"] is None
-    assert read("a.json")["notes"][0].startswith("the adversaries that prove it are left out")
+    assert read("a.json")["notes"][0].startswith("the advice omits the adversaries that prove it")

@@ -5,33 +5,35 @@ from __future__ import annotations
 import inspect
 import subprocess
 import sys
-from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 import peekrank.cli
 from helpers.command_line import peekrank as call
-from peekrank.cli.app import COMMANDS, GROUPS
+from peekrank.cli.app import COMMANDS, GROUPS, command_module
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_overview_says_of_a_command_what_it_says_of_itself(name: str) -> None:
-    said = inspect.getdoc(import_module(f"peekrank.cli.{name}").command)
+    said = inspect.getdoc(command_module(name).command)
     assert said is not None
     assert said.splitlines()[0] == COMMANDS[name]
-    assert COMMANDS[name] in " ".join(call(name, "--help").stdout.split())
+    assert COMMANDS[name] in " ".join(call(*name.split(), "--help").stdout.split())
 
 
 def test_every_module_of_a_command_is_one() -> None:
     folder = Path(peekrank.cli.__file__).parent
     modules = {path.stem for path in folder.glob("*.py") if not path.stem.startswith("_")}
-    assert modules == {*COMMANDS, "app"}
+    assert modules == {*(name.replace(" ", "_").replace("-", "_") for name in COMMANDS), "app"}
 
 
 def test_help_names_every_command() -> None:
     said = [line.strip("│ ").partition(" ")[0] for line in call("--help").stdout.splitlines()]
-    assert [word for word in said if word in COMMANDS] == list(COMMANDS)
+    names = list(dict.fromkeys(name.partition(" ")[0] for name in COMMANDS))
+    assert sorted(word for word in said if word in names) == sorted(names)
+    said = [line.strip("│ ").partition(" ")[0] for line in call("log", "--help").stdout.splitlines()]
+    assert [f"log {word}" for word in said if f"log {word}" in COMMANDS] == list(GROUPS["Service"])
 
 
 def test_every_command_is_in_a_group() -> None:
@@ -40,7 +42,7 @@ def test_every_command_is_in_a_group() -> None:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_help_shows_no_types_of_flags_and_no_defaults_in_brackets_within_brackets(name: str) -> None:
-    said = call(name, "--help").stdout
+    said = call(*name.split(), "--help").stdout
     assert "<bool>" not in said
     assert "[default: (" not in said
 
@@ -75,7 +77,7 @@ def test_a_command_is_asked_for_by_the_list_of_all() -> None:
         (["simulate"], "error: missing argument 'LEARNER'"),
         (["--colour"], "error: no such option: --colour"),
         (["simulate", "nobody", "--horizon", "10"], "error: unknown learner 'nobody': known: auto,"),
-        (["audit", __file__], f"error: {__file__} is no log of a service: that is the SQLite file"),
+        (["log", "audit", __file__], f"error: {__file__} is not the log of a service. The log is the SQLite file"),
         (["data", "."], "error: . is a folder: name a file in it, such as train.txt"),
     ],
 )
@@ -90,13 +92,13 @@ def test_version() -> None:
 
 
 def test_help_and_a_command_is_the_help_of_that_command() -> None:
-    assert call("help", "learn").stdout == call("learn", "--help").stdout
+    assert call("help", "train").stdout == call("train", "--help").stdout
     assert call("help").stdout == call("--help").stdout
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_values_are_named_and_no_types_of_python_are_shown(name: str) -> None:
-    said = call(name, "--help").stdout
+    said = call(*name.split(), "--help").stdout
     assert not any(sign in said for sign in ("<", ">", "{", "}", "list["))
 
 

@@ -21,7 +21,7 @@ from peekrank.experiments.experiment import Experiment
 from peekrank.experiments.sweep import Sweep
 from peekrank.experiments.sweep_runs import run_sweep
 from peekrank.jobs.results_dir import FORMAT
-from peekrank.training.runs import learn
+from peekrank.training.runs import run_training
 from peekrank.training.training import Training, prepare_data
 from peekrank.types import Floats
 
@@ -41,13 +41,13 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folders of many kinds; the training parts of folds are drawn anew, which the command cannot know."""
     root = tmp_path_factory.mktemp("made")
     for i, name in enumerate(FOLDS):
-        learn(TRAINING, prepare_data(part(30, i), part(12, 10 + i)), root / name)
-    learn(replace(TRAINING, measure="sumloss", k=2), prepare_data(part(30, 0), part(12, 10)), root / "loss")
-    learn(replace(TRAINING, rounds=120), prepare_data(part(30, 3), part(12, 13)), root / "short")
-    learn(replace(TRAINING, learners=LEARNERS[:2]), prepare_data(part(30, 3), part(12, 13)), root / "two")
-    learn(TRAINING, prepare_data(part(30, 3), part(12, 13), scaling="query"), root / "scaled")
+        run_training(TRAINING, prepare_data(part(30, i), part(12, 10 + i)), root / name)
+    run_training(replace(TRAINING, measure="sumloss", k=2), prepare_data(part(30, 0), part(12, 10)), root / "loss")
+    run_training(replace(TRAINING, rounds=120), prepare_data(part(30, 3), part(12, 13)), root / "short")
+    run_training(replace(TRAINING, learners=LEARNERS[:2]), prepare_data(part(30, 3), part(12, 13)), root / "two")
+    run_training(TRAINING, prepare_data(part(30, 3), part(12, 13), scaling="query"), root / "scaled")
     for i in range(2):
-        learn(TRAINING, prepare_data(part(30, i)), root / f"untested{i}")
+        run_training(TRAINING, prepare_data(part(30, i)), root / f"untested{i}")
         runs.run(replace(EXPERIMENT, seed=i), root / f"simulated{i}")
     runs.run(replace(EXPERIMENT, measure="p@2+sum", same_rounds=True), root / "precision")
     runs.run(replace(EXPERIMENT, learners=("uniform",)), root / "lonely")
@@ -123,7 +123,7 @@ def test_runs_of_experiments_are_compared_by_their_last_regret(tmp_path: Path) -
         in said(done)
     )
     assert "by folder, measure" in said(done)
-    assert "With --same-rounds all runs meet the same rounds" in said(done)
+    assert "With --same-rounds all runs see the same rounds" in said(done)
     table = pl.read_csv(tmp_path / "found.csv")
     assert len(table) == 6
     for row in table.iter_rows(named=True):
@@ -139,13 +139,13 @@ def test_quality_is_told_with_its_direction_and_its_limit() -> None:
     gain, loss = compare("fold0"), compare("loss")
     assert "held-out ndcg@10 over paired runs, higher is better" in said(gain)
     assert "held-out sumloss over paired runs, lower is better" in said(loss)
-    assert "they tell of other orders and other luck, not of other queries" in said(gain)
+    assert "share its queries and differ in their order and in random numbers only" in said(gain)
 
 
 def test_without_test_parts_folders_are_independent(tmp_path: Path) -> None:
     done = compare("untested0", "untested1", "--folds", "--csv", str(tmp_path / "found.csv"))
     assert "Differences of average ndcg@10 over 2 folds, higher is better" in said(done)
-    assert "no test parts: folders count as independent" in said(done)
+    assert "no test parts, so folders count as independent" in said(done)
     qualities = [pl.read_csv(f"untested{i}/summary.csv")["quality"].to_numpy() for i in range(2)]
     ours, propensity = (np.array([quality[i] for quality in qualities]) for i in (0, 2))
     expected = stats.ttest_rel(ours, propensity).pvalue
@@ -166,7 +166,7 @@ def test_a_table_fits_a_terminal() -> None:
     # two names, difference and interval, p, verdict: too few folds
     assert [len(line.split()) for line in rows] == [8, 8, 8]
     assert done.stdout.count("too few folds") == 3
-    assert "Too few: even a plain difference would not show; take more." in done.stdout
+    assert "Too few: no difference could reach significance with so few runs; run more." in done.stdout
     assert max(map(len, rows)) <= 80
 
 
@@ -175,7 +175,7 @@ def test_a_learner_that_diverged_is_not_compared_and_the_others_are(tmp_path: Pa
     for i in range(2):
         train = part(30, i)
         huge = train._replace(features=train.features * np.float32(1e8))
-        learn(training, prepare_data(huge, part(12, 10 + i)), tmp_path / f"wild{i}")
+        run_training(training, prepare_data(huge, part(12, 10 + i)), tmp_path / f"wild{i}")
     done = compare(*(str(tmp_path / f"wild{i}") for i in range(2)), "--folds")
     assert "from_paper has no held-out ndcg@10 in 2 of 2 runs" in said(done)
     assert said(done).count("no outcome") == 2
@@ -184,28 +184,29 @@ def test_a_learner_that_diverged_is_not_compared_and_the_others_are(tmp_path: Pa
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("nowhere", "nowhere holds no manifest.json: it is not a folder of results"),
+        ("nowhere", "nowhere has no manifest.json: it is not a results folder"),
         ("bare", "bare holds no manifest.json"),
         ("old", "is of format 1, of an earlier state of peekrank, and this one has format 3; make the results"),
-        ("sweep", "sweep holds a sweep; how its learners compare is in sweep/comparisons.csv"),
+        ("sweep", "sweep holds a sweep; sweep/comparisons.csv compares its learners"),
         ("study", "study holds neither an experiment (peekrank simulate) nor a training (peekrank train)"),
         ("unfinished-simulated0", "-00-0001.parquet is missing: the experiment is not finished"),
         ("unfinished-fold0", "-0001.parquet is missing: the training is not finished"),
-        ("lonely", "lonely has one learner, uniform; to compare takes two"),
-        ("fold0 ./fold0", "fold0 is given twice"),
-        ("fold0 --folds", "--folds: only fold0 is given; a comparison needs two folds at least"),
+        ("lonely", "lonely has one learner, uniform; a comparison needs two"),
+        ("fold0 ./fold0", "fold0 is given twice; name each folder once"),
+        ("fold0 --folds", "--folds needs at least two folders, got only fold0"),
         ("fold0 simulated0", "simulated0 holds an experiment (peekrank simulate), but fold0 a training"),
-        ("fold0 loss", "loss: measure = sumloss, but ndcg@10 in fold0; one table has one"),
-        ("fold0 untested1", "untested1: test part = none, but one in fold0; one table has one"),
-        ("fold0 short --folds", "short: rounds = 120, but 150 in fold0; folds have the same"),
-        ("fold0 scaled --folds", "scaled: scaling = query, but none in fold0; folds have the same"),
+        ("fold0 loss", "loss: measure = sumloss, but ndcg@10 in fold0; all folders of a table must agree"),
+        ("fold0 untested1", "untested1: test part = none, but one in fold0; all folders of a table must agree"),
+        ("fold0 short --folds", "short: rounds = 120, but 150 in fold0; all folds must agree"),
+        ("fold0 scaled --folds", "scaled: scaling = query, but none in fold0; all folds must agree"),
         ("fold0 two --folds", "two: learners = rtopkf rtopkf:surrogate=kl, but rtopkf rtopkf:surrogate=kl"),
-        ("simulated0 precision --folds", "precision: measure = p@2+sum, but dcg in simulated0; folds have the same"),
-        ("fold0 copy --folds", "copy has the same test part as fold0; each fold has its own"),
-        ("fold0 --csv fold0/manifest.json", "fold0/manifest.json: a manifest is never replaced by a table"),
-        ("fold0 --csv fold0/runs/0001.parquet", "0001.parquet would be among the results in fold0; choose a file"),
-        ("fold0 fold1 --markdown ./fold1/new/t.md", "t.md would be among the results in fold1; choose a file"),
-        ("fold0 --csv x --latex x", "x: each output needs a file of its own"),
+        ("simulated0 precision --folds", ("precision: measure = p@2+sum, but dcg in simulated0; all folds must "
+        "agree")),
+        ("fold0 copy --folds", "copy has the same test part as fold0; folds must differ in it"),
+        ("fold0 --csv fold0/manifest.json", "fold0/manifest.json would overwrite a manifest"),
+        ("fold0 --csv fold0/runs/0001.parquet", "0001.parquet is inside the results folder fold0; choose a file"),
+        ("fold0 fold1 --markdown ./fold1/new/t.md", "t.md is inside the results folder fold1; choose a file"),
+        ("fold0 --csv x --latex x", "each output needs its own file"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_compared_is_a_line_and_code_2(arguments: str, message: str) -> None:

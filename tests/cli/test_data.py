@@ -51,7 +51,7 @@ def test_a_text_is_described(train: Path) -> None:
     lines = said(train)
     assert lines["source"] == [f"train.txt, sha256 {read_letor(train).about.digest[:16]}"]
     assert lines["queries"] == ["2"]
-    assert lines["documents"] == ["4; 1 to 3 a query, median 2"]
+    assert lines["documents"] == ["4; 1 to 3 per query, median 2"]
     assert lines["features"] == ["3, ids from 1; 3 used, 0 constant"]
     assert lines["values"] == ["0 to 4"]
     assert lines["relevance"] == ["0: 2 (50.0%), 1: 1 (25.0%), 2: 1 (25.0%)"]
@@ -59,9 +59,9 @@ def test_a_text_is_described(train: Path) -> None:
     assert lines["oddity"] == [
         "queries with a single document: 1",
         "queries without a relevant document: 1",
-        "queries that were scattered over the file, and are gathered: 1",
+        "queries whose lines were not contiguous, now gathered: 1",
         "documents with the same features as an earlier one of their query: 1",
-        "feature values that the file leaves out, which are 0: 6",
+        "feature values missing in the file, taken as 0: 6",
         "blank lines: 1",
     ]
 
@@ -71,7 +71,7 @@ def test_conversion_and_reopening_say_the_same(train: Path, tmp_path: Path) -> N
     packed.write_bytes(gzip.compress(TRAIN.encode()))
     out = tmp_path / "new" / "a.peek"
     first = said(packed, "--out", out)
-    assert first.pop(f"Written to {out}, {out.stat().st_size} bytes") == [""]
+    assert first.pop(f"Wrote {out}, {out.stat().st_size} bytes") == [""]
     assert said(out) == first
     np.testing.assert_array_equal(open_dataset(out).features, read_letor(train).features)
 
@@ -105,10 +105,12 @@ def test_scaling_is_applied_and_recorded(train: Path, tmp_path: Path) -> None:
 
 
 def test_features_and_base(train: Path, tmp_path: Path) -> None:
-    assert said(train, "--features", 5, "--base", 0)["features"] == ["5, ids from 0; 3 used, 2 constant"]
+    assert said(train, "--features", 5, "--first-feature-id", 0)["features"] == [
+        "5, ids from 0; 3 used, 2 constant"
+    ]
     said(train, "--out", tmp_path / "a.peek")
     assert "has 3 features with ids from 1" in refused(tmp_path / "a.peek", "--features", 5)
-    assert "has 3 features with ids from 1" in refused(tmp_path / "a.peek", "--base", 0)
+    assert "has 3 features with ids from 1" in refused(tmp_path / "a.peek", "--first-feature-id", 0)
     assert "feature id 3 is above 2" in refused(train, "--features", 2)
 
 
@@ -120,14 +122,14 @@ def test_real_valued_relevance(tmp_path: Path) -> None:
 
 def test_refusals(train: Path, tmp_path: Path) -> None:
     before = train.read_bytes()
-    assert "each output needs a file of its own" in refused(train, "--json", train)
-    assert "each output needs a file of its own" in refused(
+    assert "each output needs its own file" in refused(train, "--json", train)
+    assert "each output needs its own file" in refused(
         train, "--out", tmp_path / "a.peek", "--json", tmp_path / "b" / ".." / "a.peek"
     )
     assert "--scaling = 'cubic': must be 'none' or 'query' or 'global'" in refused(train, "--scaling", "cubic")
-    assert "--train does not go with --scaling none" in refused(train, "--train", tmp_path / "t.txt")
+    assert "--train needs --scaling global or robust, got none" in refused(train, "--train", tmp_path / "t.txt")
     train.with_suffix(".peek").write_text(TRAIN)
-    assert "is no data set of peekrank" in refused(train.with_suffix(".peek"))
+    assert "is not a peekrank data set" in refused(train.with_suffix(".peek"))
     assert "nowhere.txt" in refused(tmp_path / "nowhere.txt")
     assert train.read_bytes() == before
 
@@ -154,14 +156,14 @@ def test_no_text_is_replaced_by_the_compact_form(train: Path, tmp_path: Path) ->
     said(test, "--out", tmp_path / "a.peek")
     said(train, "--out", tmp_path / "a.peek")
     assert open_dataset(tmp_path / "a.peek").about.source == "train.txt"
-    assert "a.peek: is a data set, which would be replaced" in refused(train, "--json", tmp_path / "a.peek")
+    assert "a.peek is a data set and would be overwritten" in refused(train, "--json", tmp_path / "a.peek")
 
 
 def test_the_compact_form_is_known_by_content(train: Path, tmp_path: Path) -> None:
     first = said(train, "--out", tmp_path / "a.peek")
     renamed = (tmp_path / "a.peek").rename(tmp_path / "a.txt")
     assert said(renamed)["features"] == first["features"]
-    assert "a.txt: is a data set, which would be replaced" in refused(train, "--json", renamed)
+    assert "a.txt is a data set and would be overwritten" in refused(train, "--json", renamed)
 
 
 @pytest.mark.parametrize("scaling", ["none", "query", "global"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ from helpers.command_line import peekrank
 from helpers.documents import letor_text
 from helpers.services import service
 from helpers.traffic import live
-from peekrank.cli.app import COMMANDS, command_named
+from peekrank.cli.app import COMMANDS, command_module, command_named
 
 ENDLESS = ("peekrank serve --playground", "peekrank serve service.toml", "peekrank monitor log.jsonl --follow")
 LONG = (
@@ -24,7 +23,7 @@ WIDTH = 60
 
 
 def lines(name: str) -> list[str]:
-    text: str = import_module(f"peekrank.cli.{name}").EXAMPLES
+    text: str = command_module(name).EXAMPLES
     return text.splitlines()
 
 
@@ -39,9 +38,9 @@ def test_every_example_has_a_comment_and_is_taken_by_the_parser(name: str) -> No
     for comment, line in zip(comments, commands, strict=True):
         assert comment.startswith("# ")
         assert len(f"  {comment}") <= WIDTH
-        program, first, *rest = shlex.split(line)
-        assert (program, first) == ("peekrank", name)
-        command_named(name).make_context(name, rest)
+        words, size = shlex.split(line), 1 + len(name.split())
+        assert words[:size] == ["peekrank", *name.split()]
+        command_named(name).make_context(name, words[size:])
 
 
 @pytest.mark.parametrize("columns", [60, 80, 120])
@@ -56,12 +55,12 @@ def test_help_fits_the_terminal_and_has_the_examples_as_they_are(name: str, colu
 
 
 def test_an_error_shows_an_example() -> None:
-    done = peekrank("learn")
+    done = peekrank("train")
     assert done.exit_code == 2
     assert done.stderr.splitlines() == [
-        "Usage: root learn [OPTIONS] DATA [LEARNER...]",  # a test calls it root
-        f"For instance: {examples('learn')[0]}",
-        "Try 'root learn --help' for help.",
+        "Usage: root train [OPTIONS] DATA [LEARNER...]",  # a test calls it root
+        f"Example: {examples('train')[0]}",
+        "Try 'root train --help' for help.",
         "",
         "error: missing argument 'DATA'",
     ]

@@ -16,7 +16,7 @@ from peekrank.experiments.sweep import Sweep, read_sweep
 pytestmark = pytest.mark.usefixtures("own_registry")
 
 # kernels of one's own are not kept, the others name nothing
-WITHOUT = {"backup", "data", "demo", "positions", "reproduce", "warm", "watch"}
+WITHOUT = {"log backup", "data", "demo", "position-bias", "reproduce", "precompile", "monitor"}
 SWEEP = """
 name = "own"
 import = ["mine.py"]
@@ -35,8 +35,8 @@ def _in_a_folder_with_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     Path("mine.py").write_text(MEASURE + LEARNER)
 
 
-def decay() -> None:
-    """Another process begins."""
+def forget_imports() -> None:
+    """Reset the registry, as a new process would."""
     registry._FILES.clear()
     registry._digest.cache_clear()
     for kind in registry.KINDS:
@@ -51,7 +51,7 @@ def simulate(*more: str) -> list[str]:
 
 @pytest.mark.parametrize("command", sorted(set(COMMANDS) - WITHOUT))
 def test_every_command_that_names_something_imports(command: str) -> None:
-    assert "--import" in peekrank(command, "--help").stdout
+    assert "--import" in peekrank(*command.split(), "--help").stdout
 
 
 def test_what_is_imported_can_be_named_and_is_in_the_manifest() -> None:
@@ -63,21 +63,23 @@ def test_what_is_imported_can_be_named_and_is_in_the_manifest() -> None:
     assert all(len(digest) >= 16 for digest in manifest["own"].values())
 
 
+@pytest.mark.slow
 def test_folders_of_other_code_are_refused_and_comments_are_no_code() -> None:
     assert peekrank(*simulate()).exit_code == 0
-    decay()
+    forget_imports()
     Path("mine.py").write_text("# a comment\n" + MEASURE + LEARNER)
     assert peekrank(*simulate("--runs", "1")).exit_code == 0
-    decay()
+    forget_imports()
     Path("mine.py").write_text(MEASURE + LEARNER.replace("+ s.first", "+ s.first + 1"))
     said = refused(*simulate())
     assert "with different code of Stubborn of mine.py, code of Mine of mine.py; choose another folder" in said
 
 
+@pytest.mark.slow
 def test_folders_are_compared_with_what_they_name() -> None:
     small = ["--horizon", "100", "--runs", "3", "--out", "out", "--import", "mine.py"]
     assert peekrank("simulate", "stubborn", "uniform", *small).exit_code == 0
-    decay()
+    forget_imports()
     assert "unknown learner 'stubborn'" in refused("compare", "out")  # a folder alone runs no code
     done = peekrank("compare", "out", "--import", "mine.py")
     assert done.exit_code == 0, done.output
@@ -93,11 +95,12 @@ def test_a_sweep_imports() -> None:
     assert sorted(owners) == [["Mine of mine.py", "Stubborn of mine.py"]] * 2 + [["Stubborn of mine.py"]] * 2
 
 
+@pytest.mark.slow
 def test_a_sweep_does_again_what_changed_with_the_file() -> None:
     Path("own.toml").write_text(SWEEP)
     ended = []
     for text in (MEASURE + LEARNER, MEASURE + LEARNER, MEASURE + LEARNER.replace("+ s.first", "+ 3")):
-        decay()
+        forget_imports()
         Path("mine.py").write_text(text)
         assert peekrank("sweep", "own.toml", "--out", "out").exit_code == 0
         ended.append(Path("out/summary.csv").read_text())
@@ -133,7 +136,7 @@ def test_a_sweep_tells_the_line_of_a_wrong_import(wrong: str, said: str) -> None
         (None, "error: mine.py: there is no such file to import"),
         ("1 / 0", "error: mine.py, line 1 cannot be imported: ZeroDivisionError: division by zero"),
         ("x = 1", "error: mine.py defines no learner, measure, surrogate or stream"),
-        (LEARNER.replace("def draws", "def drawz"), "Stubborn would be a learner if it had draws"),
+        (LEARNER.replace("def n_uniforms", "def n_uniformz"), "Stubborn would be a learner if it had n_uniforms"),
         (MEASURE.replace('"mine"', '"dcg"'), "error: measure 'dcg' is both DCG of peekrank.measures"),
         (MEASURE.replace("(frozen=True)", ""), "must be a frozen dataclass"),
     ],
@@ -149,18 +152,19 @@ def test_what_is_wrong_with_a_file_is_a_line(text: str | None, said: str) -> Non
 
 @pytest.mark.filterwarnings("default")
 def test_a_class_that_is_nearly_a_learner_is_a_note_beside_others() -> None:
-    Path("mine.py").write_text(MEASURE + LEARNER.replace("def draws", "def drawz"))
+    Path("mine.py").write_text(MEASURE + LEARNER.replace("def n_uniforms", "def n_uniformz"))
     done = peekrank("list", "--import", "mine.py")
     assert done.exit_code == 0
-    assert "note: mine.py: Stubborn would be a learner if it had draws" in done.stderr
+    assert "note: mine.py: Stubborn would be a learner if it had n_uniforms" in done.stderr
     assert "Relevance over rank." in done.stdout
 
 
+@pytest.mark.slow
 def test_the_other_commands_know_what_is_imported(tmp_path: Path) -> None:
-    done = peekrank("rates", "mine", "stubborn", "--m", "2", "--k", "1", "--horizons", "50,100", "--runs", "2",
-                    "--out", "rates", "--import", "mine.py")  # fmt: skip
+    done = peekrank("study", "mine", "stubborn", "--m", "2", "--k", "1", "--horizons", "50,100", "--runs", "2",
+                    "--out", "study", "--import", "mine.py")  # fmt: skip
     assert done.exit_code == 0, done.output
-    assert list(json.loads(Path("rates/manifest.json").read_text())["own"]) == [
+    assert list(json.loads(Path("study/manifest.json").read_text())["own"]) == [
         "Stubborn of mine.py",
         "Mine of mine.py",
     ]
@@ -173,6 +177,6 @@ def test_a_saved_agent_is_loaded_by_name() -> None:
     agent.update(agent.rank(), [1])
     saved = agent.dump()
     assert Agent.load(saved).rank().ranking.tolist() == [1, 2, 0]
-    decay()
+    forget_imports()
     with pytest.raises(ValueError, match="unknown learner 'stubborn'"):
         Agent.load(saved)

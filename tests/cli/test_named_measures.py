@@ -21,7 +21,7 @@ def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.chdir(tmp_path)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [NAMES[0], *(pytest.param(n, marks=pytest.mark.slow) for n in NAMES[1:])])
 def test_simulate_advise_and_game(name: str) -> None:
     learner = "blockftrl:measure=rbp:p=0.95"
     done = peekrank("simulate", "uniform", learner, "--measure", name, "--k", 2, "--horizon", 200, "--runs", 1,
@@ -37,6 +37,7 @@ def test_simulate_advise_and_game(name: str) -> None:
     assert game["basis"] == "theorem and definitions, which agree"
 
 
+@pytest.mark.slow
 def test_sweep() -> None:
     learners = ("blockftrl:measure=rbp:p=0.95", "uniform")
     made = Sweep("names", learners, ("ct15:m=5",), tuple(NAMES), k=(1,), horizons=(100,), runs=2)
@@ -47,12 +48,13 @@ def test_sweep() -> None:
     assert set(pl.read_csv("out/summary.csv")["measure"]) == set(NAMES)
 
 
-def test_learn_and_rank() -> None:
+@pytest.mark.slow
+def test_train_and_rank() -> None:
     Path("train.txt").write_text(letor_text(20, 1))
     Path("test.txt").write_text(letor_text(10, 2))
     for name in NAMES:
         small = ["--rounds", 100, "--runs", 1, "--workers", 1, "--measure", name, "--out", f"out-{name}"]
-        done = peekrank("learn", "train.txt", "rtopkf", "--test", "test.txt", *small)
+        done = peekrank("train", "train.txt", "rtopkf", "--test", "test.txt", *small)
         assert done.exit_code == 0, done.output
         model = f"out-{name}/models/rtopkf-0.json"
         ranked = peekrank("rank", model, "test.txt", "--measure", name, "--out", "r.tsv")
@@ -61,5 +63,5 @@ def test_learn_and_rank() -> None:
 
 def test_a_grade_that_err_does_not_know_is_named() -> None:
     Path("train.txt").write_text("5 qid:1 1:0.5\n0 qid:1 1:0.25\n")
-    told = refused("learn", "train.txt", "--rounds", 100, "--runs", 1, "--measure", "err")
+    told = refused("train", "train.txt", "--rounds", 100, "--runs", 1, "--measure", "err")
     assert "grade 5, above the max_grade = 4 of err: err:max_grade=5 takes it" in " ".join(told.split())

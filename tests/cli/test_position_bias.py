@@ -22,9 +22,9 @@ def _with_a_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_curve_is_shown_and_written() -> None:
-    done = peekrank("positions", "log.jsonl", "--json", "curve.json")
+    done = peekrank("position-bias", "log.jsonl", "--json", "curve.json")
     assert done.exit_code == 0
-    assert "As a form of feedback: click = 1; curve 1 0.4" in done.stdout
+    assert "As feedback rules: click = 1; curve 1 0.4" in done.stdout
     made = json.loads(Path("curve.json").read_text())
     assert made["examined"][0] == 1
     assert made["low"][1] < made["examined"][1] < made["high"][1]
@@ -32,5 +32,5 @@ def test_the_curve_is_shown_and_written() -> None:
 
 
 def test_what_is_wrong_is_told() -> None:
-    assert "there is no such file" in refused("positions", "nothing.jsonl")
-    assert "periods = 0: must be a whole number" in refused("positions", "log.jsonl", "--periods", "0")
+    assert "nothing.jsonl does not exist" in refused("position-bias", "nothing.jsonl")
+    assert "periods = 0: must be a whole number" in refused("position-bias", "log.jsonl", "--periods", "0")

@@ -41,7 +41,7 @@ def python(*arguments: str, cache: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.slow
 def test_after_it_nothing_is_compiled(tmp_path: Path) -> None:
-    said = python("-m", "peekrank", "warm", "uniform", cache=tmp_path)
+    said = python("-m", "peekrank", "precompile", "uniform", cache=tmp_path)
     assert said.returncode == 0, said.stderr
     kernels = list((tmp_path / "kernels").glob("*.kernel"))
     assert said.stdout.splitlines()[0].startswith("uniform: ")
@@ -53,7 +53,7 @@ def test_after_it_nothing_is_compiled(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    said = python("-m", "peekrank", "warm", "uniform", cache=tmp_path / "file")
+    said = python("-m", "peekrank", "precompile", "uniform", cache=tmp_path / "file")
     assert said.returncode == 2
     assert f"{tmp_path / 'file' / 'kernels'} cannot be written" in said.stderr
 
@@ -68,4 +68,4 @@ def test_every_learner_is_named_and_has_a_problem_that_it_takes() -> None:
 
 
 def test_unknown_learners_are_refused() -> None:
-    assert "unknown learner 'blockftr'" in refused("warm", "blockftr")
+    assert "unknown learner 'blockftr'" in refused("precompile", "blockftr")

@@ -9,7 +9,7 @@ import pytest
 from helpers.command_line import peekrank, refused
 from helpers.documents import letor_text
 
-QUICK = ["learn", "train.txt", "--rounds", "200", "--runs", "2", "--workers", "1"]
+QUICK = ["train", "train.txt", "--rounds", "200", "--runs", "2", "--workers", "1"]
 
 
 @pytest.fixture(autouse=True)
@@ -24,10 +24,10 @@ def test_rank_refuses_what_does_not_fit() -> None:
     model = "trained/models/ridge-0.json"
     Path("wide.txt").write_text(letor_text(5, 3, d=5))
     Path("thin.txt").write_text(letor_text(5, 3, d=3))
-    assert "wide.txt: has 5 features: must have 4, as the training part" in refused("rank", model, "wide.txt")
+    assert "wide.txt: has 5 features: must have 4 like the training part" in refused("rank", model, "wide.txt")
     assert "thin.txt: has 3 features: must have 4" in refused("rank", model, "thin.txt", "--out", "x.tsv")
-    assert "is not a model of peekrank" in refused("rank", "train.txt", "test.txt")
-    assert "is not a model of peekrank" in refused("rank", "trained/manifest.json", "test.txt")
+    assert "is not a peekrank model" in refused("rank", "train.txt", "test.txt")
+    assert "is not a peekrank model" in refused("rank", "trained/manifest.json", "test.txt")
     Path("broken.json").write_text(Path(model).read_text().replace('"rounds": 200', '"rounds": 201'))
     assert "broken.json: is damaged" in refused("rank", "broken.json", "test.txt")
     assert "nowhere.json" in refused("rank", "nowhere.json", "test.txt")
@@ -48,13 +48,13 @@ def test_rank_replaces_no_model_and_no_data_set() -> None:
     assert peekrank(*QUICK).exit_code == 0
     model, other = "trained/models/ridge-0.json", Path("trained/models/ridge-1.json")
     before = other.read_bytes()
-    assert "ridge-1.json: is a model, which would be replaced" in refused(
+    assert "ridge-1.json is a model and would be overwritten" in refused(
         "rank", model, "test.txt", "--out", str(other)
     )
     assert other.read_bytes() == before
     peekrank("data", "train.txt", "--out", "train.peek")
     Path("train.peek").rename("plain")
-    assert "plain: is a data set, which would be replaced" in refused("rank", model, "test.txt", "--out", "plain")
+    assert "plain is a data set and would be overwritten" in refused("rank", model, "test.txt", "--out", "plain")
     for _ in range(2):  # an earlier table may be replaced
         assert peekrank("rank", model, "test.txt", "--out", "ranks.tsv").exit_code == 0
 
@@ -110,4 +110,4 @@ def test_names_and_ids_are_carried_through() -> None:
     assert "unjudged.txt: has no relevance that --measure ndcg@10 could judge by" in refused(
         "rank", model, "unjudged.txt", "--measure", "ndcg@10"
     )
-    assert "line 1: there is no relevance before 'qid:q-" in refused("learn", "unjudged.txt")
+    assert "line 1: relevance is missing before 'qid:q-" in refused("train", "unjudged.txt")

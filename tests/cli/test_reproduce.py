@@ -12,7 +12,7 @@ from helpers.reproductions import invented
 from peekrank import papers as reproduction
 from peekrank.jobs.executor import InterruptedRunError
 from peekrank.papers import ALL
-from peekrank.papers.record import Claim, How, Made, read_record
+from peekrank.papers.record import Claim, Options, Results, read_record
 
 
 def reproduce(*arguments: str) -> Any:
@@ -34,7 +34,7 @@ def test_an_unknown_name_gets_the_nearest(tmp_path: Path, monkeypatch: pytest.Mo
     assert "unknown reproduction 'ct15-tabel-1': did you mean 'ct15-table-1'?" in done.stderr
     done = reproduce("rates", "--all")
     assert done.exit_code == 2
-    assert "--all does not go with names" in done.stderr
+    assert "--all and names exclude each other" in done.stderr
     assert not list(tmp_path.iterdir())
 
 
@@ -57,20 +57,20 @@ def test_what_is_finished_is_kept_when_the_user_stops(
 ) -> None:
     calls: list[str] = []
 
-    def first(_: How) -> Made:
+    def first(_: Options) -> Results:
         calls.append("first")
-        return Made([Claim("a", "b", "c", holds=True)])
+        return Results([Claim("a", "b", "c", holds=True)])
 
-    def second(_: How) -> Made:
+    def second(_: Options) -> Results:
         calls.append("second")
         if calls.count("second") == 1:
             raise stop
-        return Made([Claim("d", "e", "f", holds=True)])
+        return Results([Claim("d", "e", "f", holds=True)])
 
     items = {"first": invented("first", make=first), "second": invented("second", make=second)}
     monkeypatch.setattr(reproduction, "ALL", items)
     done = reproduce("--all", "--out", str(tmp_path / "out"))
     assert done.exit_code == 130
-    assert "1 of 2 are finished; they, and what is done of second, are kept in" in " ".join(done.stderr.split())
+    assert "1 of 2 are finished; they and the runs of second are kept in" in " ".join(done.stderr.split())
     assert reproduce("--all", "--out", str(tmp_path / "out")).exit_code == 0
     assert calls == ["first", "second", "second"]

@@ -13,8 +13,8 @@ import httpx
 import pytest
 
 from helpers.command_line import peekrank, refused
+from peekrank.service.api.keys import hash_key, keys_from_config
 from peekrank.service.config import read_config
-from peekrank.service.keys import hashed, keys_of
 
 
 def test_a_file_to_begin_with_is_right(tmp_path: Path) -> None:
@@ -23,7 +23,7 @@ def test_a_file_to_begin_with_is_right(tmp_path: Path) -> None:
     said = peekrank("serve", "--check", file).stdout
     assert "127.0.0.1, port 8000" in said
     assert "home: doubtsort, dcg, k = 1, 5 items" in said
-    assert "is there already" in refused("serve", "--init", file)
+    assert "already exists" in refused("serve", "--init", file)
 
 
 def test_a_wrong_file_is_told_by_line_and_nearest_name(tmp_path: Path) -> None:
@@ -38,18 +38,18 @@ def test_a_wrong_file_is_told_by_line_and_nearest_name(tmp_path: Path) -> None:
 
 def test_what_to_do_is_said_where_nothing_is_named() -> None:
     assert "--init writes one, --playground needs none" in refused("serve")
-    assert "must be one of debug, info" in refused("serve", "--playground", "--log", "loud")
+    assert "must be one of debug, info" in refused("serve", "--playground", "--log-level", "loud")
 
 
 def test_a_new_key_fits_the_file(tmp_path: Path) -> None:
     said = peekrank("serve", "--new-key", "web", "--role", "reader").stdout
     key = next(word for word in said.split() if word.startswith("peek_web_"))
     table = said[said.index("[[keys]]") :]
-    assert tomllib.loads(table)["keys"] == [{"name": "web", "role": "reader", "hash": hashed(key)}]
+    assert tomllib.loads(table)["keys"] == [{"name": "web", "role": "reader", "hash": hash_key(key)}]
     file = tmp_path / "service.toml"
     file.write_text(f'{table}[slots.home]\nitems = ["tea", "cake"]\n')
-    assert keys_of(read_config(file)).of(f"Bearer {key}").role == "reader"
-    assert "small letters" in refused("serve", "--new-key", "A B")
+    assert keys_from_config(read_config(file)).authenticate(f"Bearer {key}").role == "reader"
+    assert "lower-case letters" in refused("serve", "--new-key", "A B")
     assert "must be 'reader' or 'app' or 'admin'" in refused("serve", "--new-key", "web", "--role", "boss")
 
 
@@ -59,15 +59,15 @@ def test_the_playground_learns_and_ends_at_ctrl_c(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "peekrank", "serve", "--playground", "--port", "0", "--no-browser"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        line = next(line for line in process.stdout if line.startswith("Board: "))
-        board = line.split()[1]
-        slot = board.replace("/board/", "/v1/slots/")
+        line = next(line for line in process.stdout if line.startswith("Dashboard: "))
+        dashboard = line.split()[1]
+        slot = dashboard.replace("/dashboard/", "/v1/slots/")
         for _ in range(600):
             seen = httpx.get(slot).json()
             if seen.get("answered", 0) >= 100:
                 break
             time.sleep(0.1)
-        page = httpx.get(board).text
+        page = httpx.get(dashboard).text
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=60)
     assert seen["answered"] >= 100

@@ -33,6 +33,7 @@ def test_simulate_prints_a_table_and_writes_everything() -> None:
     assert written == {"manifest.json", "runs", "timings.csv", "curves.parquet", "summary.csv"} | pictures
 
 
+@pytest.mark.slow
 def test_same_seed_same_table_and_results_are_reused() -> None:
     assert peekrank(*QUICK, "--csv").exit_code == 0
     curves = Path("results/curves.csv").read_bytes()
@@ -68,9 +69,9 @@ def test_learners_may_have_a_measure_of_their_own() -> None:
         (["--stream", "ct51"], "unknown stream 'ct51': did you mean 'ct15'?"),
         (["--stream", "ct15:noise=-1"], "noise = -1"),
         (["--stream", "nowhere.soc"], "nowhere.soc"),
-        (["--m", "9", "--stream", "means"], "m = 9: stream 'means' has 5 items"),
+        (["--m", "9", "--stream", "bernoulli"], "m = 9: stream 'bernoulli' has 5 items"),
         (["--workers", "0"], "workers = 0"),
-        (["--out", "taken"], "taken is not empty and holds no manifest.json"),
+        (["--out", "taken"], "taken is not empty and has no manifest.json"),
         (["rtop1g"], "unknown learner 'rtop1g': did you mean 'rtop1f'?"),
         (["rtop1f:ordre=fixed"], "has no field 'ordre': did you mean 'order'?"),
     ],
@@ -107,7 +108,7 @@ def test_ctrl_c_keeps_finished_runs_and_says_how_to_go_on() -> None:
     kept = len(list(Path("results").glob("runs/*.parquet")))
     assert 0 < kept < 80
     assert f"{kept} of 80 runs are finished" in output.replace("\n", " ")
-    assert "the same command goes on from there" in output.replace("\n", " ")
+    assert "run the same command again to resume" in output.replace("\n", " ")
     assert "Traceback" not in output
 
 
@@ -147,6 +148,7 @@ def test_two_processes_in_one_folder(seeds: tuple[str, str], codes: list[int]) -
     assert codes == [0, 2] or both == alone
 
 
+@pytest.mark.slow
 def test_no_number_is_broken_in_a_narrow_terminal() -> None:
     asked = ["simulate", "rtop1f:order=fixed", "uniform", "--horizon", "1000", "--runs", "3"]
     wide = numbers(peekrank(*asked).stdout)

@@ -15,14 +15,14 @@ from peekrank.experiments import study as laboratory
 from peekrank.experiments.families import family
 from peekrank.experiments.study_result import Worst
 from peekrank.jobs.executor import InterruptedRunError, Threads
-from peekrank.reports.numbers import bound_text
+from peekrank.reports.numbers import bound_text, number
 
 QUICK = ("p@1+sum", "--m", "3", "--k", "1", "--horizons", "40,80,160", "--runs", "2")
 TWO = (*QUICK, "setftrl", "uniform")
 
 
 def rates(*arguments: str, columns: int = 200) -> Result:
-    return peekrank("rates", *arguments, columns=columns)
+    return peekrank("study", *arguments, columns=columns)
 
 
 @pytest.fixture(autouse=True)
@@ -38,10 +38,10 @@ def test_a_table_is_printed_and_everything_written() -> None:
     for row in summary.iter_rows(named=True):
         (line,) = [line for line in done.stdout.splitlines() if line.strip().startswith(row["learner"])]
         assert row["stream"] in line
-        assert f"{row['regret']:.1f}" in line or f"{row['regret']:.2f}" in line
+        assert f" {number(row['regret'])} ± " in line
         assert f"{row['exponent']:.2f}, {row['exponent_low']:.2f}..{row['exponent_high']:.2f}" in line
     assert "mean ± standard deviation of 2 runs" in done.stdout
-    assert "Tables, picture and manifest are in found/" in done.stdout
+    assert "Wrote tables, plot and manifest to found/" in done.stdout
     assert sorted(path.name for path in Path("found").iterdir()) == [
         "manifest.json", "rates.png", "rates.svg", "regrets.parquet", "runs", "summary.csv", "timings.csv",
     ]  # fmt: skip
@@ -50,7 +50,7 @@ def test_a_table_is_printed_and_everything_written() -> None:
 
 def test_the_same_command_goes_on_and_says_the_same() -> None:
     first = rates(*TWO)
-    removed, kept = (next(Path("rates/runs").glob(f"*-{setting}.parquet")) for setting in ("03-80", "04-80"))
+    removed, kept = (next(Path("study/runs").glob(f"*-{setting}.parquet")) for setting in ("03-80", "04-80"))
     removed.unlink()
     stamp = kept.stat().st_mtime_ns
     assert rates(*TWO).stdout == first.stdout
@@ -69,7 +69,7 @@ def test_without_names_all_learners_that_fit_take_part(monkeypatch: pytest.Monke
 def test_hopeless_games_need_names() -> None:
     done = rates("ndcg", "--m", "3", "--k", "1")
     assert done.exit_code == 2
-    assert "no learner here fits ndcg at m = 3, k = 1" in done.output.replace("\n", " ")
+    assert "no learner fits ndcg at m = 3, k = 1" in done.output.replace("\n", " ")
     done = rates("ndcg", "uniform", "--m", "3", "--k", "1", "--horizons", "400,1600", "--runs", "2")
     assert done.exit_code == 0, done.output
     assert "rate of the game T" in done.stdout
@@ -79,14 +79,14 @@ def test_grades_are_those_of_the_game() -> None:
     done = rates("dcg", "rtop1f", "--m", "3", "--k", "1", "--grades", "3", "--horizons", "100", "--runs", "2")
     assert done.exit_code == 0, done.output
     assert "grades 0 to 2" in done.stdout
-    assert "graded" in {s["stream"] for s in json.loads(Path("rates/manifest.json").read_text())["settings"]}
+    assert "graded" in {s["stream"] for s in json.loads(Path("study/manifest.json").read_text())["settings"]}
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["--horizons", "80,40"], "horizons = 80,40: must be ascending numbers of rounds"),
-        (["--horizons", "80,x"], "horizons = '80,x': must be whole numbers with commas"),
+        (["--horizons", "80,x"], "horizons = '80,x': must be whole numbers separated by commas"),
         (["--runs", "0"], "runs = 0: must be a whole number, at least 1"),
         (["--k", "4"], "k = 4: must be a whole number, from 1 to 3"),
         (["--m", "1"], "m = 1: must be a whole number, at least 2"),
@@ -94,8 +94,8 @@ def test_grades_are_those_of_the_game() -> None:
         (["--workers", "0"], "workers = 0"),
         (["--grades", "1"], "grades = 1"),
         (["rtop1g"], "unknown learner 'rtop1g': did you mean 'rtop1f'?"),
-        (["setftrl"], "a learner is given twice"),
-        (["--out", "taken"], "taken is not empty and holds no manifest.json"),
+        (["setftrl"], "a learner occurs twice"),
+        (["--out", "taken"], "taken is not empty and has no manifest.json"),
     ],
 )
 def test_bad_input_is_a_line_and_code_2(arguments: list[str], message: str) -> None:
@@ -120,23 +120,23 @@ def test_games_and_learners_that_do_not_fit(arguments: list[str], message: str) 
     done = rates(*arguments)
     assert done.exit_code == 2
     assert message in done.output.replace("\n", " ")
-    assert not Path("rates").exists()
+    assert not Path("study").exists()
 
 
 def test_ctrl_c_says_how_to_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
     assert rates(*TWO).exit_code == 0
-    next(Path("rates/runs").iterdir()).unlink()
+    next(Path("study/runs").iterdir()).unlink()
 
     def stopped(*_: object, **__: object) -> None:
         raise InterruptedRunError
 
-    monkeypatch.setattr(Threads, "run_all_jobs", stopped)
+    monkeypatch.setattr(Threads, "run", stopped)
     done = rates(*TWO)
     assert done.exit_code == 130
     settings = 3 * len(family("p@1+sum", 3, 1, 40))
     said = done.output.replace("\n", " ")
-    assert f"stopped; {settings - 1} of {settings} settings are finished and kept in rates/" in said
-    assert "the same command goes on from there" in said
+    assert f"stopped; {settings - 1} of {settings} settings are finished and kept in study/" in said
+    assert "run the same command again to resume" in said
 
 
 def test_no_number_is_broken_in_a_narrow_terminal() -> None:

@@ -35,7 +35,7 @@ def test_a_sweep_prints_tables_and_writes_everything() -> None:
     row = pl.read_csv("results/comparisons.csv").row(0, named=True)
     assert f"{row['difference']:.1f}" in done.stdout
     assert row["verdict"] == "rtop1f is better"
-    assert "Differences of regret over paired runs, stream ct15:m=5, measure dcg, horizon 300" in done.stdout
+    assert "Differences in regret over paired runs, stream ct15:m=5, measure dcg, horizon 300" in done.stdout
     assert done.stdout.count(" better\n") == 2
     written = {path.name for path in Path("results").iterdir()}
     tables = {f"{name}.{kind}" for name in ("summary", "comparisons") for kind in ("csv", "tex", "md")}
@@ -46,6 +46,7 @@ def test_a_sweep_prints_tables_and_writes_everything() -> None:
     assert len(Path("results/comparisons.md").read_text().splitlines()) == 2 + 2
 
 
+@pytest.mark.slow
 def test_again_does_nothing_and_says_the_same() -> None:
     first = sweep("small.toml")
     before = {path: path.stat().st_mtime_ns for path in Path("sweep/runs").iterdir()}
@@ -70,7 +71,7 @@ def test_long_tables_are_cut_on_the_terminal_only() -> None:
     assert done.exit_code == 0
     assert "60 of 128 rows; all are in summary.csv." in done.stdout
     assert "60 of 64 rows; all are in comparisons.csv." in done.stdout
-    assert "no pictures are drawn of 64 settings, more than 8" in done.stdout
+    assert "without plots, because there are 64 settings, more than 8" in done.stdout
     assert not Path("sweep/pictures").exists()
     assert len(pl.read_csv("sweep/summary.csv")) == 128
 
@@ -85,12 +86,12 @@ def test_one_learner_needs_no_comparison() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "no file given; `peekrank sweep --example > example.toml`"),
+        ([], "FILE.toml is missing; `peekrank sweep --example > example.toml`"),
         (["nowhere.toml"], "nowhere.toml"),
         (["wrong.toml"], "wrong.toml, line 2: unknown learner 'uniforn': did you mean 'uniform'?"),
         (["small.toml", "--workers", "0"], "workers = 0"),
         (["small.toml", "--executor", "spark"], "executor = 'spark': must be 'threads' or 'ray'"),
-        (["small.toml", "--address", "head:6379"], "--address head:6379 goes with --executor ray"),
+        (["small.toml", "--address", "head:6379"], "--address head:6379 needs --executor ray"),
         (["small.toml", "--executor", "ray", "--address", "head"], "address = 'head': must be host:port"),
         (["small.toml", "--executor", "ray", "--address", "127.0.0.1:1"], "no Ray cluster answers at address"),
         (
@@ -113,6 +114,7 @@ def test_bad_input_is_a_line_and_code_2(arguments: list[str], message: str) -> N
     assert Path("taken/manifest.json").read_text() == manifest
 
 
+@pytest.mark.slow
 def test_ctrl_c_says_how_to_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sweep("small.toml").exit_code == 0
     next(Path("sweep/runs").iterdir()).unlink()
@@ -120,12 +122,12 @@ def test_ctrl_c_says_how_to_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
     def stopped(*_: object, **__: object) -> None:
         raise InterruptedRunError
 
-    monkeypatch.setattr(Threads, "run_all_jobs", stopped)
+    monkeypatch.setattr(Threads, "run", stopped)
     done = sweep("small.toml")
     assert done.exit_code == 130
     said = done.output.replace("\n", " ")
     assert "stopped; 9 of 12 runs are finished and kept in sweep/" in said
-    assert "the same command goes on from there" in said
+    assert "run the same command again to resume" in said
 
 
 def test_a_failed_run_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

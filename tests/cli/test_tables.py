@@ -1,4 +1,4 @@
-"""Tables on a terminal: what is told once, by group or in a row, and that they fit."""
+"""Tables on a terminal: titles, groups, rows and widths."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import pytest
 from rich.console import Console
 
 from helpers.command_line import numbers
-from peekrank.cli._tables import TextTable, compared, shown
+from peekrank.cli._tables import TextTable, compared, render
 from peekrank.experiments.comparison import Group, compare
 
-HEADS = ["stream", "horizon", "learner", "minus", "difference, 95 %", "adj. p", "verdict"]
+HEADS = ["stream", "horizon", "learner", "minus", "difference, 95% CI", "adj. p", "verdict"]
 LONG = "rtop1f:order=fixed"
 
 
 def printed(title: str, sheet: TextTable, width: int = 80) -> str:
     console = Console(file=io.StringIO(), width=width)
-    for part in shown(title, sheet, "all are elsewhere"):
+    for part in render(title, sheet, "all are elsewhere"):
         console.print(part, highlight=False)
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()

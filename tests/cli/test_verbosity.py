@@ -1,10 +1,9 @@
-"""What commands say to scripts: one JSON object and nothing else, or nothing at all."""
+"""Output for scripts: one JSON object and nothing else, or nothing at all."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -13,32 +12,32 @@ from helpers.command_line import peekrank, refused
 from helpers.documents import letor_text
 from helpers.services import service
 from helpers.traffic import live
-from peekrank.cli.app import COMMANDS, command_named
+from peekrank.cli.app import COMMANDS, command_module, command_named
 
 ASKED = {
     "advise": ["dcg --m 3 --k 1 --horizon 10", "ndcgsquared --m 10 --k 1"],
     "list": [""],
     "data": ["train.txt"],
-    "learn": ["train.txt uniform --rounds 50 --runs 1 --test test.txt --out trained-again"],
+    "train": ["train.txt uniform --rounds 50 --runs 1 --test test.txt --out trained-again"],
     "rank": ["trained/models/ridge-0.json test.txt --out ranked.tsv --measure p@3+sum"],
     "simulate": ["doubtsort uniform --horizon 50 --runs 2 --out simulated-again"],
     "compare": ["simulated"],
     "evaluate": ["log.parquet --policy logged --policy order:2,0,1"],
-    "positions": ["log.parquet"],
-    "watch": ["log.parquet"],
+    "position-bias": ["log.parquet"],
+    "monitor": ["log.parquet"],
     "game": ["--m 2", "dcg --m 2 --k 1", "apple-tasting"],
-    "audit": ["log.db"],
+    "log audit": ["log.db"],
 }
 QUIET = {
-    "learn": "train.txt --rounds 50 --runs 1 --out trained-quietly",
+    "train": "train.txt --rounds 50 --runs 1 --out trained-quietly",
     "simulate": "uniform --horizon 50 --runs 1 --out simulated-quietly",
-    "rates": "dcg uniform --m 2 --k 1 --horizons 20,40 --runs 1",
+    "study": "dcg uniform --m 2 --k 1 --horizons 20,40 --runs 1",
     "sweep": "example.toml",
     "reproduce": "ct15-table-1",
-    "audit": "log.db",
-    "backup": "log.db copy.db",
-    "export": "log.db home home.parquet",
-    "warm": "uniform",
+    "log audit": "log.db",
+    "log backup": "log.db copy.db",
+    "log export": "log.db home home.parquet",
+    "precompile": "uniform",
 }
 
 
@@ -53,7 +52,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         for seed, name in enumerate(["train.txt", "test.txt"]):
             Path(name).write_text(letor_text(20, seed))
         for line in (
-            "learn train.txt --rounds 50 --runs 1",
+            "train train.txt --rounds 50 --runs 1",
             "simulate doubtsort uniform --horizon 50 --runs 3 --out simulated",
             "simulate uniform --k 3 --horizon 200 --runs 1 --out logged --log log.parquet",
         ):
@@ -79,29 +78,29 @@ def test_all_commands_that_speak_to_scripts_are_tested() -> None:
 def test_json_is_all_that_is_printed_and_has_the_keys_that_are_documented(name: str) -> None:
     found: set[str] = set()
     for arguments in ASKED[name]:
-        done = peekrank(name, *arguments.split(), "--json", "-")
+        done = peekrank(*name.split(), *arguments.split(), "--json", "-")
         assert done.exit_code == 0, done.output
         found |= set(json.loads(done.stdout))
-        peekrank(name, *arguments.split(), "--json", "asked.json")
+        peekrank(*name.split(), *arguments.split(), "--json", "asked.json")
         assert Path("asked.json").read_text() == done.stdout
-    keys = import_module(f"peekrank.cli.{name}").JSON_KEYS
+    keys = command_module(name).JSON_KEYS
     assert found == {key for some in keys for key in some.split(", ")}
 
 
 @pytest.mark.parametrize("name", QUIET)
 @pytest.mark.usefixtures("folder")
 def test_quiet_commands_print_nothing(name: str) -> None:
-    done = peekrank(name, *QUIET[name].split(), "--quiet")
+    done = peekrank(*name.split(), *QUIET[name].split(), "--quiet")
     assert (done.exit_code, done.output) == (0, "")
     assert peekrank("list").stdout  # the next command in the process is not quiet
 
 
 @pytest.mark.usefixtures("folder")
-def test_errors_are_said_quietly_too() -> None:
+def test_quiet_does_not_hide_errors() -> None:
     assert "unknown learner" in refused("simulate", "unknown", "--quiet", "--out", "none")
 
 
 @pytest.mark.usefixtures("folder")
 def test_standard_output_is_for_one_thing() -> None:
     said = refused("rank", "trained/models/ridge-0.json", "test.txt", "--json", "-")
-    assert said.startswith("error: --json -: standard output is for the table")
+    assert said.startswith("error: --json - needs --out FILE")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from peekrank.data.dataset import Dataset, describe
-from peekrank.data.generated import LAYOUTS, DatasetShape, Kind, make_dataset
+from peekrank.data.generated import SHAPES, DatasetShape, Kind, make_dataset
 
 BIG = DatasetShape(2000, (5, 15), 8, (0.5, 0.3, 0.2))
 
@@ -26,25 +26,25 @@ def explained(data: Dataset, *, within_queries: bool = False) -> float:
     return 1 - float(((grade - features @ weights) ** 2).sum() / (grade**2).sum())
 
 
-@pytest.mark.parametrize("name", LAYOUTS)
+@pytest.mark.parametrize("name", SHAPES)
 def test_shapes_and_shares(name: str) -> None:
-    layout = LAYOUTS[name]
-    data = make_dataset(name, np.random.default_rng(0), scale=300 / layout.queries)
+    shape = SHAPES[name]
+    data = make_dataset(name, np.random.default_rng(0), scale=300 / shape.queries)
     assert len(data.queries) == 300
-    assert data.features.shape == (data.offsets[-1], layout.features)
+    assert data.features.shape == (data.offsets[-1], shape.features)
     assert (data.features.dtype, data.relevance.dtype) == (np.dtype(np.float32), np.dtype(np.uint8))
     found = describe(data)
-    assert layout.documents[0] <= found.lengths[0] <= found.lengths[2] <= layout.documents[1]
-    assert found.documents / 300 == pytest.approx(sum(layout.documents) / 2, rel=0.1)
-    shares = np.bincount(data.relevance, minlength=len(layout.shares)) / found.documents
-    np.testing.assert_allclose(shares, layout.shares, atol=2 / found.documents)
+    assert shape.documents[0] <= found.lengths[0] <= found.lengths[2] <= shape.documents[1]
+    assert found.documents / 300 == pytest.approx(sum(shape.documents) / 2, rel=0.1)
+    shares = np.bincount(data.relevance, minlength=len(shape.shares)) / found.documents
+    np.testing.assert_allclose(shares, shape.shares, atol=2 / found.documents)
     assert 0 <= found.smallest <= found.largest < 1
     assert data.rounds().features is data.features
 
 
 def test_sizes_of_the_paper() -> None:
     """Those of CT16's experiments; Yahoo has about 24 documents a query."""
-    yahoo, yandex = LAYOUTS["yahoo"], LAYOUTS["yandex"]
+    yahoo, yandex = SHAPES["yahoo"], SHAPES["yandex"]
     assert (yahoo.queries, yahoo.features, sum(yahoo.documents) / 2) == (19_944, 700, 23.5)
     assert (yandex.queries, yandex.features) == (9_126, 245)
 
@@ -90,17 +90,17 @@ def test_query_effects_shift_whole_queries() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"layout": "yaho"}, "unknown layout 'yaho': did you mean 'yahoo'"),
+        ({"shape": "yaho"}, "unknown shape 'yaho': did you mean 'yahoo'"),
         ({"kind": "cubic"}, "kind = 'cubic'"),
         ({"noise": 0.0}, "noise = 0.0: must be a positive number"),
         ({"scale": -1.0}, "scale = -1.0"),
-        ({"layout": BIG._replace(queries=0)}, "queries = 0"),
-        ({"layout": BIG._replace(documents=(5, 4))}, "most documents = 4"),
-        ({"layout": BIG._replace(features=1)}, "features = 1"),
-        ({"layout": BIG._replace(shares=(0.5, 0.4))}, "must be 2 to 256 shares"),
+        ({"shape": BIG._replace(queries=0)}, "queries = 0"),
+        ({"shape": BIG._replace(documents=(5, 4))}, "most documents = 4"),
+        ({"shape": BIG._replace(features=1)}, "features = 1"),
+        ({"shape": BIG._replace(shares=(0.5, 0.4))}, "must be 2 to 256 shares"),
     ],
 )
 def test_wrong_parameters(change: dict[str, object], message: str) -> None:
-    arguments = {"layout": BIG, "rng": np.random.default_rng(0), **change}
+    arguments = {"shape": BIG, "rng": np.random.default_rng(0), **change}
     with pytest.raises(ValueError, match=message):
         make_dataset(**arguments)  # type: ignore[arg-type]

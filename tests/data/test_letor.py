@@ -99,7 +99,7 @@ def naive(raw: bytes, features: int | None = None, base: int | None = None) -> N
         queries.setdefault(key, []).append((relevance, values))
     smallest = (0 if 0 in ids else 1) if base is None else base
     columns = features or max(ids, default=smallest - 1) - smallest + 1
-    if not queries or not columns or min(ids, default=smallest) < smallest or columns > _table.MOST_FEATURES:
+    if not queries or not columns or min(ids, default=smallest) < smallest or columns > _table.MAX_FEATURES:
         raise ValueError("nothing, or too much")
     if max(ids, default=0) - smallest + 1 > columns:
         raise ValueError("id too large")
@@ -273,19 +273,19 @@ def test_a_pipe_is_read_too() -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        (b"query,rel,f1", "'query,rel,f1' looks like a line of a table: read it with pandas or polars"),
-        (b"x qid:1 1:2", "relevance 'x' is not a finite number; a line is like"),
+        (b"query,rel,f1", "'query,rel,f1' looks like CSV: read it with pandas or polars"),
+        (b"x qid:1 1:2", "relevance 'x' is not a finite number; expected a line such as"),
         (b"nan qid:1 1:2", "relevance 'nan' is not a finite number"),
         (b"inf qid:1 1:2", "relevance 'inf' is not a finite number"),
-        (b"1e39 qid:1 1:2", "1e39 is too large for float32, which ends at 3.403e+38"),
+        (b"1e39 qid:1 1:2", "1e39 is too large for float32, whose maximum is 3.403e+38"),
         (b"1e99 qid:1 1:2", "1e99 is too large for float32"),
-        (b"-1 qid:1 1:2", "relevance '-1' has a minus sign; it must be 0 or more"),
-        (b"1", "expected qid:N after the relevance, found nothing"),
-        (b"1 1:2", "expected qid:N after the relevance, found '1:2'"),
-        (b"1 1:2 # 5", "expected qid:N after the relevance, found '1:2'"),
-        (b"1 qid: 1:2", "there is nothing after qid:, where the number or name of the query must be"),
-        (b"qid:1 1:2", "there is no relevance before 'qid:1'; only `peekrank rank` takes documents without"),
-        (b"1 qid:1 abc", "'abc' is not a feature like 3:0.5, with a whole number as id"),
+        (b"-1 qid:1 1:2", "relevance '-1' has a minus sign; must be 0 or more"),
+        (b"1", "expected qid:N after the relevance as in '2 qid:7 1:0.5 3:1e-2 # comment', got nothing"),
+        (b"1 1:2", "expected qid:N after the relevance as in '2 qid:7 1:0.5 3:1e-2 # comment', got '1:2'"),
+        (b"1 1:2 # 5", "expected qid:N after the relevance as in '2 qid:7 1:0.5 3:1e-2 # comment', got '1:2'"),
+        (b"1 qid: 1:2", "expected the number or name of the query after qid:"),
+        (b"qid:1 1:2", "relevance is missing before 'qid:1'; only `peekrank rank` accepts documents without it"),
+        (b"1 qid:1 abc", "'abc' is not a feature such as 3:0.5, with a whole number as id"),
         (b"1 qid:1 1", "'1' is not a feature"),
         (b"1 qid:1 -1:2", "'-1:2' is not a feature"),
         (b"1 qid:1 1.5:2", "'1.5:2' is not a feature"),
@@ -306,7 +306,7 @@ def test_a_pipe_is_read_too() -> None:
         (b"1 qid:1 1:\x1b[31mRED\x1b[2J", r"feature 1 has the value '\x1b[31mRED\x1b[2J', which is not"),
         (b"1 qid:1 \0\x07", r"'\x00\x07' is not a feature"),
         ("1 qid:1 \u202e\u00e9:1".encode(), r"'\u202eé:1' is not a feature"),
-        (b"1 qid:1 2:1 2:1", "feature id 2 comes twice; ids must ascend"),
+        (b"1 qid:1 2:1 2:1", "feature id 2 occurs twice; ids must ascend"),
         (b"1 qid:1 5:1 3:1", "feature id 3 comes after 5; ids must ascend"),
         (b"1 qid:1 9999999:1", "feature id 9999999 is too large: at most 1,048,576 features are read"),
         (b"1 qid:1 1:" + b"z" * 100, f"'{'z' * 38}...'"),
@@ -322,33 +322,39 @@ def test_a_malformed_line_is_named(line: bytes, message: str) -> None:
 @pytest.mark.parametrize(
     ("raw", "message"),
     [
-        (b"", "a.txt: holds no documents; its lines must be like '2 qid:7"),
-        (b"\n# nothing\n", "a.txt: holds no documents"),
-        (b"1 qid:1\n", "a.txt: holds no features"),
-        (b"1 1:2\n", "a.txt, line 1: expected qid:N after the relevance, found '1:2'"),
-        (b"1 1:2 # 4 5\n", "a.txt, line 1: expected qid:N after the relevance, found '1:2'"),
-        (b"1 1:2 # 4\n1 1:2 # x\n", "a.txt, line 2: expected nothing but the number of the query as comment"),
+        (b"", "a.txt: has no documents; expected lines such as '2 qid:7"),
+        (b"\n# nothing\n", "a.txt: has no documents"),
+        (b"1 qid:1\n", "a.txt: has no features"),
+        (
+            b"1 1:2\n",
+            "a.txt, line 1: expected qid:N after the relevance as in '2 qid:7 1:0.5 3:1e-2 # comment', got '1:2'",
+        ),
+        (
+            b"1 1:2 # 4 5\n",
+            "a.txt, line 1: expected qid:N after the relevance as in '2 qid:7 1:0.5 3:1e-2 # comment', got '1:2'",
+        ),
+        (b"1 1:2 # 4\n1 1:2 # x\n", "a.txt, line 2: expected the number of the query as the only comment"),
         (b"1 1:2 # 4\n1 qid:4 1:2\n", "a.txt, line 2: 'qid:4' is not a feature"),
         (
             b"1 qid:1 1:2\r0 qid:1 1:3\r",
-            "'0' is not a feature like 3:0.5, with a whole number as id; lines must end in",
+            "'0' is not a feature such as 3:0.5, with a whole number as id; lines must end in",
         ),
         (
             b"1 1:2 # 1\r0 1:3 # 1\r",
-            "found '1:2'; a line is like '2 qid:7 1:0.5 3:1e-2 # comment'; lines must end in",
+            "as in '2 qid:7 1:0.5 3:1e-2 # comment', got '1:2'; lines must end in",
         ),
         (
             b"1 qid:1 1:2 # a\r0 qid:1 1:3 # b\r",
-            "a.txt, line 1: the comment goes on after a carriage return; lines",
+            "a.txt, line 1: the comment continues after a carriage return; lines",
         ),
         (
             b"# head\r0 qid:1 1:3 # b\r",
-            "a.txt, line 1: the comment goes on after a carriage return; lines must end",
+            "a.txt, line 1: the comment continues after a carriage return; lines must end",
         ),
-        (pack(b""), "a.txt: holds no documents"),
+        (pack(b""), "a.txt: has no documents"),
         (pack(PLAIN * 9)[:-9], "a.txt: the compressed data ends early; is the file truncated?"),
-        (pack(PLAIN) + b"junk", "a.txt: is damaged, or not wholly gzip"),
-        (pack(PLAIN)[:10] + b"\x07" * 20, "a.txt: is damaged, or not wholly gzip"),
+        (pack(PLAIN) + b"junk", "a.txt: is damaged, or not entirely gzip"),
+        (pack(PLAIN)[:10] + b"\x07" * 20, "a.txt: is damaged, or not entirely gzip"),
     ],
 )
 def test_a_broken_file_is_named(raw: bytes, message: str) -> None:
@@ -363,9 +369,9 @@ def test_ids_that_do_not_fit() -> None:
     with pytest.raises(ValueError, match="line 2: feature id 3 is above 2: features = 3 with ids from 0"):
         read_letor(path, features=3, base=0)
     path = written(b"0 qid:1 2:1\n0 qid:1 0:1\n")
-    with pytest.raises(ValueError, match="line 2: feature id 0, but base = 1 says that ids start from 1"):
+    with pytest.raises(ValueError, match="line 2: feature id is 0, but base = 1 says that ids start at 1"):
         read_letor(path, base=1)
-    with pytest.raises(ValueError, match="line 2: feature id 0 makes ids start there, but 2 was read before"):
+    with pytest.raises(ValueError, match="line 2: feature id 0 makes ids start at 0, but 2 was read before"):
         read_letor(path, features=2)
     with pytest.raises(ValueError, match="base = 2"):
         read_letor(path, base=2)
@@ -471,7 +477,7 @@ def compare(raw: bytes, block: int, features: int | None = None, base: int | Non
     """The reader must say the same as the naive one, or both must refuse."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(letor, "_BLOCK", block)
-        patch.setattr(_table, "MOST_FEATURES", 1000)
+        patch.setattr(_table, "MAX_FEATURES", 1000)
         try:
             twin = naive(raw, features, base)
         except ValueError:
@@ -577,7 +583,5 @@ def test_parts_of_a_split_count_ids_alike(tmp_path: Path) -> None:
 
 def test_a_folder_without_a_split(tmp_path: Path) -> None:
     (tmp_path / "train.txt").write_bytes(PLAIN)
-    with pytest.raises(
-        ValueError, match=r"holds no published split; its files must be named as one of: train\.txt"
-    ):
+    with pytest.raises(ValueError, match=r"has no published split; expected files with the names: train\.txt"):
         read_fold(tmp_path)

@@ -71,7 +71,7 @@ def test_a_file_beside_has_the_sizes_of_queries(text: Path, ending: str) -> None
         (b"2\n-1\n", r"^a\.txt\.query, line 2: '-1': must be the number of documents of a query, 1 or more$"),
         (b"2\n\n0\n", r"^a\.txt\.query, line 3: '0': must be the number"),
         (b"3 0\n", r"^a\.txt\.query, line 1: '3 0': must be the number"),
-        (b"\xff\n", r"^a\.txt\.query: must hold a whole number in each line, and is not even text$"),
+        (b"\xff\n", r"^a\.txt\.query: is not text; expected a whole number in each line$"),
         (b"", r"^a\.txt\.query: its 0 queries have 0 documents, but a\.txt has 3$"),
     ],
 )
@@ -98,7 +98,7 @@ def test_relevance_may_be_missing_everywhere_where_that_is_allowed(text: Path) -
     assert data.features[:, 0].tolist() == [1, 2]
     assert data.documents == ("a", "b")
     assert data.about.warnings["documents_without_relevance"] == 2
-    with pytest.raises(ValueError, match=r"^a\.txt, line 1: there is no relevance before 'qid:7'"):
+    with pytest.raises(ValueError, match=r"^a\.txt, line 1: relevance is missing before 'qid:7'"):
         read_letor(text)
     text.write_text("1:1 2:0.5\n1:2\n")
     Path(f"{text}.group").write_text("2\n")
@@ -111,8 +111,8 @@ def test_relevance_may_be_missing_everywhere_where_that_is_allowed(text: Path) -
 @pytest.mark.parametrize(
     ("lines", "said"),
     [
-        ("1 qid:7 1:1\nqid:7 1:2\n", "line 2: this line has no relevance, and those before have"),
-        ("qid:7 1:1\n1 qid:7 1:2\n", "line 2: this line has relevance, and those before do not"),
+        ("1 qid:7 1:1\nqid:7 1:2\n", "line 2: this line has no relevance, but the lines before have"),
+        ("qid:7 1:1\n1 qid:7 1:2\n", "line 2: this line has relevance, but the lines before have none"),
     ],
 )
 def test_relevance_is_everywhere_or_nowhere(text: Path, lines: str, said: str) -> None:
@@ -126,7 +126,7 @@ def test_other_files_are_named_as_what_they_are(text: Path, tmp_path: Path) -> N
         read_letor(tmp_path)
     text.write_bytes(bz2.compress(b"1 qid:1 1:1\n"))
     with pytest.raises(
-        ValueError, match=r"^a\.txt: is compressed by bzip2, and texts are read plain or compressed by gzip"
+        ValueError, match=r"^a\.txt: is compressed by bzip2, but must be text, plain or compressed by gzip"
     ):
         read_letor(text)
     with zipfile.ZipFile(text, "w") as archive:
@@ -160,6 +160,8 @@ def test_what_is_written_is_read_back(tmp_path: Path, name: str, base: int) -> N
 
 
 def test_names_that_could_not_be_read_back_are_not_written(text: Path) -> None:
-    with pytest.raises(ValueError, match=r"'two words': ids of queries and documents must have no blanks"):
+    with pytest.raises(
+        ValueError, match=r"'two words': ids of queries and documents must not contain white space"
+    ):
         write_letor(Dataset.of([[1.0]], queries=["two words"]), text)
     assert not text.exists()

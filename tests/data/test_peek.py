@@ -86,7 +86,9 @@ def test_every_cut_is_noticed(saved: Path) -> None:
     raw = saved.read_bytes()
     for size in range(len(raw)):
         saved.write_bytes(raw[:size])
-        with pytest.raises(ValueError, match=r"a\.peek: (is cut short|is no data set|has .* bytes instead of)"):
+        with pytest.raises(
+            ValueError, match=r"a\.peek: (is truncated|is not a peekrank data set|has .* bytes instead of)"
+        ):
             open_dataset(saved)
     saved.write_bytes(raw + b"x")
     with pytest.raises(ValueError, match="bytes instead of"):
@@ -108,11 +110,11 @@ def test_every_changed_byte_of_the_header_is_noticed(saved: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda raw: b"0 qid:1 1:2\n", "is no data set of peekrank; `peekrank data TEXT --out FILE` writes one"),
-        (lambda raw: b"", "is no data set of peekrank"),
+        (lambda raw: b"0 qid:1 1:2\n", "is not a peekrank data set; `peekrank data TEXT --out FILE` writes one"),
+        (lambda raw: b"", "is not a peekrank data set"),
         (lambda raw: raw[:8] + b"\2" + raw[9:], "has format 2; this peekrank reads format 1"),
-        (lambda raw: raw[:60], "is cut short within its header"),
-        (lambda raw: raw[:-1], "is it cut short?"),
+        (lambda raw: raw[:60], "is truncated within its header"),
+        (lambda raw: raw[:-1], "is it truncated?"),
     ],
 )
 def test_foreign_files(saved: Path, change: Callable[[bytes], bytes], message: str) -> None:
@@ -195,33 +197,39 @@ def rewritten(path: Path, change: Callable[[Any], Any]) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda h: b"{", "its header must be JSON with about, arrays and size"),
-        (lambda h: b"[]", "its header must be JSON with about, arrays and size"),
-        (lambda h: h.pop("size"), "its header must be JSON with about, arrays and size"),
+        (lambda h: b"{", "its header must be JSON with exactly about, arrays and size"),
+        (lambda h: b"[]", "its header must be JSON with exactly about, arrays and size"),
+        (lambda h: h.pop("size"), "its header must be JSON with exactly about, arrays and size"),
         (lambda h: h.update(size="all"), "has the size 'all': must be a whole number"),
-        (lambda h: h["about"].update(extra=1), "has an unknown field 'extra' of about: must be of source, digest"),
-        (lambda h: h["about"].pop("source"), "does not say where the data come from"),
-        (lambda h: h.update(about=None), "does not say where the data come from"),
+        (
+            lambda h: h["about"].update(extra=1),
+            "has an unknown field 'extra' of about: must be one of source, digest",
+        ),
+        (lambda h: h["about"].pop("source"), "has no source in about"),
+        (lambda h: h.update(about=None), "has no source in about"),
         (lambda h: h["about"].update(base="1"), "has base = '1' in about: must be of type int"),
-        (lambda h: h["about"].update(warnings={"blank_lines": "3"}), "has warnings that are no counts"),
+        (lambda h: h["about"].update(warnings={"blank_lines": "3"}), "has warnings that are not counts"),
         (
             lambda h: h["arrays"].update(more=h["arrays"]["queries"]),
-            "must have the arrays features, relevance, off",
+            "must have exactly the arrays features, relevance, off",
         ),
-        (lambda h: h["arrays"].pop("queries"), "must have the arrays features, relevance, offsets, queries"),
+        (
+            lambda h: h["arrays"].pop("queries"),
+            "must have exactly the arrays features, relevance, offsets, queries",
+        ),
         (lambda h: h.update(size="9" * 5000), "has the size '" + "9" * 59 + "...: must be a whole number"),
         (lambda h: h["about"].update({"\x1b[31m": 1}), r"has an unknown field '\x1b[31m' of about"),
-        (lambda h: h.update(arrays=[]), "must have the arrays features, relevance, offsets, queries"),
-        (lambda h: h["arrays"].update(queries=7), "a wrong kind, shape or start of queries: 7"),
-        (lambda h: h["arrays"]["features"].update(shape=[7000, 3]), "a wrong kind, shape or start of features"),
-        (lambda h: h["arrays"]["features"].update(shape=[21]), "a wrong kind, shape or start of features"),
-        (lambda h: h["arrays"]["features"].update(shape=[-7, -3]), "a wrong kind, shape or start of features"),
-        (lambda h: h["arrays"]["features"].update(shape="73"), "a wrong kind, shape or start of features"),
+        (lambda h: h.update(arrays=[]), "must have exactly the arrays features, relevance, offsets, queries"),
+        (lambda h: h["arrays"].update(queries=7), "an invalid kind, shape or start of queries: 7"),
+        (lambda h: h["arrays"]["features"].update(shape=[7000, 3]), "an invalid kind, shape or start of features"),
+        (lambda h: h["arrays"]["features"].update(shape=[21]), "an invalid kind, shape or start of features"),
+        (lambda h: h["arrays"]["features"].update(shape=[-7, -3]), "an invalid kind, shape or start of features"),
+        (lambda h: h["arrays"]["features"].update(shape="73"), "an invalid kind, shape or start of features"),
         (lambda h: h["arrays"]["features"].update(shape=[3, 7]), "do not fit together"),
-        (lambda h: h["arrays"]["features"].update(kind="<f8"), "a wrong kind, shape or start of features"),
-        (lambda h: h["arrays"]["features"].update(kind=["<f4"]), "a wrong kind, shape or start of features"),
-        (lambda h: h["arrays"]["offsets"].update(start=-64), "a wrong kind, shape or start of offsets"),
-        (lambda h: h["arrays"]["offsets"].update(start=1), "a wrong kind, shape or start of offsets"),
+        (lambda h: h["arrays"]["features"].update(kind="<f8"), "an invalid kind, shape or start of features"),
+        (lambda h: h["arrays"]["features"].update(kind=["<f4"]), "an invalid kind, shape or start of features"),
+        (lambda h: h["arrays"]["offsets"].update(start=-64), "an invalid kind, shape or start of offsets"),
+        (lambda h: h["arrays"]["offsets"].update(start=1), "an invalid kind, shape or start of offsets"),
     ],
 )
 def test_headers_that_make_no_sense_are_refused(saved: Path, change: Callable[[Any], Any], message: str) -> None:
@@ -237,7 +245,7 @@ def test_lists_within_lists_are_no_header(saved: Path, depth: int) -> None:
     raw = saved.read_bytes()
     header = b'{"about": ' + b"[" * depth + b"]" * depth + b"}"
     saved.write_bytes(raw[:12] + len(header).to_bytes(4, "little") + hashlib.sha256(header).digest() + header)
-    with pytest.raises(ValueError, match=r"^a\.peek: its header must be JSON with about, arrays and size"):
+    with pytest.raises(ValueError, match=r"^a\.peek: its header must be JSON with exactly about, arrays and size"):
         open_dataset(saved)
 
 

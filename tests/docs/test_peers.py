@@ -12,7 +12,7 @@ from rich.table import Table
 
 from helpers.scripts import load_benchmark
 from peekrank import DCG, RTop1F, analyse
-from peekrank.games.rate import Rate
+from peekrank.games.rates import Rate
 
 
 class Rounds(NamedTuple):

@@ -24,8 +24,8 @@ import peekrank
 from helpers.scripts import ROOT, load_script
 from peekrank.cli.app import COMMANDS, command_named
 from peekrank.registry import LEARNERS, MEASURES, SURROGATES
-from peekrank.service.problems import KINDS
-from peekrank.service.routes import CALLS
+from peekrank.service.api.problems import PROBLEM_TYPES
+from peekrank.service.api.routes import ENDPOINTS
 
 HOOKS = load_script("pages")
 FROM_ROOT = [ROOT / name for name in HOOKS.PAGES]
@@ -142,9 +142,9 @@ def test_every_measure_has_its_row() -> None:
 
 def test_the_reference_has_every_call_and_every_problem() -> None:
     page = HOOKS.generated()["service/http.md"]
-    for call in CALLS:
+    for call in ENDPOINTS:
         assert f"### {call.name.replace('_', '-')}\n\n`{call.method} {call.path}`" in page
-    assert all(f"| `/problems/{kind}` |" in page for kind in KINDS)
+    assert all(f"| `/problems/{kind}` |" in page for kind in PROBLEM_TYPES)
 
 
 def test_the_reference_has_every_command_and_its_options() -> None:

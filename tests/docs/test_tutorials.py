@@ -6,6 +6,7 @@ import shlex
 import shutil
 from pathlib import Path
 
+import pages
 import pytest
 
 from helpers.command_line import peekrank
@@ -46,5 +47,5 @@ def test_commands_print_what_the_page_says(page: Path, tmp_path: Path, monkeypat
 
 @pytest.mark.parametrize("file", sorted(OWN.glob("src/own_ranking/[a-z]*.py")), ids=lambda file: file.stem)
 def test_the_page_on_extending_shows_the_files_of_the_example(file: Path) -> None:
-    block = f"```python\n{file.read_text(encoding='utf-8')}```\n"
-    assert block in (ROOT / "docs" / "extend.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "extend.md").read_text(encoding="utf-8")
+    assert f"```python\n{file.read_text(encoding='utf-8')}```\n" in pages.with_examples(page)

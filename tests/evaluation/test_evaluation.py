@@ -35,7 +35,7 @@ from peekrank import (
     fixed_items,
     measure,
 )
-from peekrank._jit import machine_code
+from peekrank._jit import compile_for
 from peekrank.engine.serialization import arrays_of
 from peekrank.evaluation.estimators import DR, LARGEST, Rows, fill_terms
 from peekrank.evaluation.evaluation import Estimate, evaluate_log
@@ -112,7 +112,7 @@ def lived(learner: Learner, m: int, k: int) -> Agent:
 
 
 def sets_of(agent: Agent, X: Features) -> tuple[dict[Any, float], Floats]:
-    """All sets that can be seen in the next round, with their probabilities, and the propensities that are told."""
+    """All sets that can be seen in the next round with their probabilities, and the reported propensities."""
     learner, shape, state = agent.learner, agent.shape, deepcopy(agent.state)
     arrays = dict(arrays_of(state))
     for array in arrays.values():
@@ -120,7 +120,7 @@ def sets_of(agent: Agent, X: Features) -> tuple[dict[Any, float], Floats]:
     kept = {name: arrays[name].copy() for name in learner.persistent}
     draws = learner.n_uniforms(shape)
     ranking, token, told = np.empty(len(X), np.int64), np.zeros(learner.token_size(shape)), np.empty(len(X))
-    rank = machine_code(learner.kernels.rank, state, X, np.empty(draws), ranking, token)
+    rank = compile_for(learner.kernels.rank, state, X, np.empty(draws), ranking, token)
 
     def show(uniforms: Floats) -> tuple[int, ...]:
         for name, array in kept.items():
@@ -181,7 +181,7 @@ def _value(seen: frozenset[int], propensity: Floats, relevance: Floats, order: I
 def test_doubly_robust_is_unbiased_with_any_prediction_from_the_past() -> None:
     """Two decisions in a row, all that can happen: the second one's prediction is the first one's answer."""
     relevance, propensity = np.array([[1.0, 0.0, 1.0], [0.0, 1.0, 1.0]]), np.array([0.5, 0.3, 0.2])
-    total = {"ips": 0.0, "doubly_robust": 0.0}
+    total = {"ips": 0.0, "dr": 0.0}
     for first in range(3):
         for second in range(3):
             records = []
@@ -198,7 +198,7 @@ def test_doubly_robust_is_unbiased_with_any_prediction_from_the_past() -> None:
                 total[name] += propensity[first] * propensity[second] * getattr(found, name)
     value = np.mean([DCG().discount(3)[[2, 0, 1]] @ row for row in relevance])
     assert total["ips"] == pytest.approx(value, rel=1e-12)
-    assert total["doubly_robust"] == pytest.approx(value, rel=1e-12)
+    assert total["dr"] == pytest.approx(value, rel=1e-12)
 
 
 def test_no_prediction_does_better_than_the_true_means() -> None:
@@ -256,7 +256,7 @@ def test_propensities_of_pairs_are_implied_or_refused() -> None:
     base = {"event": "1", "candidates": list("abcd"), "position": [0, 1, 2, 3]}
     left_out = log_from_records([{**base, "k": 3, "propensity": [0.9, 0.8, 0.7, 0.6]}])
     np.testing.assert_allclose(pair_propensities(left_out), [0.7, 0.6, 0.5, 0.5, 0.4, 0.3])
-    with pytest.raises(ValueError, match=r"event '1' has no field 'pairs'.*sumloss can be estimated"):
+    with pytest.raises(ValueError, match=r"event '1' has no field 'pairs'.*Use sumloss"):
         pair_propensities(log_from_records([{**base, "k": 2, "propensity": [0.5, 0.5, 0.5, 0.5]}]))
     told = log_from_records([{**base, "k": 2, "propensity": [0.5] * 4, "pairs": [1 / 6] * 6}])
     np.testing.assert_array_equal(pair_propensities(told), 1 / 6)
@@ -278,14 +278,14 @@ def test_what_cannot_be_estimated_is_refused_with_theorem_and_nearest_measure(na
     with pytest.raises(ValueError) as raised:
         evaluate_log(log, [fixed_order(log, ["0"])], measure(name))
     said = str(raised.value)
-    assert f"{measure(name)} cannot be estimated from answers about k = 2 of 5 candidates" in said
-    assert said.endswith(f"The nearest that can is {instead}.")
+    assert f"{measure(name)} cannot be estimated from feedback on k = 2 of 5 candidates" in said
+    assert said.endswith(f"Use {instead}.")
     assert "docs/games/rates.md, Theorem" in said
 
 
 def test_a_log_without_propensities_says_why() -> None:
     log, _ = simulated(Thompson(DCG()), 1, rounds=5)
-    with pytest.raises(ValueError, match=r"5 decisions of the log cannot be evaluated.*thompson cannot tell"):
+    with pytest.raises(ValueError, match=r"5 decisions of the log cannot be evaluated.*thompson cannot compute"):
         evaluate_log(log, [fixed_order(log, ["0"])], DCG())
 
 
@@ -380,19 +380,19 @@ def test_what_is_asked_is_checked() -> None:
     order = fixed_order(log, ["0"])
     with pytest.raises(ValueError, match="alpha = 2"):
         evaluate_log(log, [order], DCG(), alpha=2.0)
-    with pytest.raises(ValueError, match=r"clip = 0\.5: must be 1 at least"):
+    with pytest.raises(ValueError, match=r"clip = 0\.5: must be at least 1"):
         evaluate_log(log, [order], DCG(), clip=0.5)
     with pytest.raises(ValueError, match="regression = 'trees'"):
         evaluate_log(log, [order], DCG(), regression="trees")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="no features in the log"):
+    with pytest.raises(ValueError, match="the log has no features"):
         evaluate_log(log, [order], DCG(), regression="features")
     with pytest.raises(ValueError, match=r"unknown policy 'doubtsrt'.*doubtsort"):
         policy("doubtsrt", log, measure=DCG())
-    with pytest.raises(ValueError, match="order: '9' is no candidate"):
+    with pytest.raises(ValueError, match="order: '9' is not a candidate"):
         policy("order:9", log, measure=DCG())
-    with pytest.raises(ValueError, match="blockftrl learns from its own rankings only"):
+    with pytest.raises(ValueError, match="blockftrl learns only from its own rankings"):
         policy("blockftrl", log, measure=DCG())
-    with pytest.raises(ValueError, match="ridge: needs the features"):
+    with pytest.raises(ValueError, match="ridge needs features"):
         policy("ridge", log, measure=DCG())
 
 
@@ -418,7 +418,7 @@ def test_few_decisions_and_all_propensities_1_claim_no_more_than_is_possible() -
 def test_an_order_of_strangers_names_few_of_many_candidates() -> None:
     names = [f"item{i}" for i in range(5000)]
     log = log_from_records([{"event": "1", "k": 1, "candidates": names, "position": list(range(5000))}])
-    with pytest.raises(ValueError, match=r"'tea' is no candidate: .*item10, .* and 4,960 more$") as said:
+    with pytest.raises(ValueError, match=r"'tea' is not a candidate: .*item10, .* and 4,960 more$") as said:
         fixed_order(log, ["tea"])
     assert len(str(said.value)) < 700
 

@@ -60,12 +60,12 @@ def test_both_ways(tmp_path: Path) -> None:
     ("change", "said"),
     [
         ({"p": [0.5, 0.5]}, "line 1, field 'p': must have a probability for each action"),
-        ({"a": [2, 2, 3]}, "line 1, field 'a': must hold each number from 1 to 3 once"),
+        ({"a": [2, 2, 3]}, "line 1, field 'a': must contain each number from 1 to 3 once"),
         ({"a": "x"}, "line 1, field 'p'"),
         ({"_label_cost": "low"}, "line 1, field '_label_cost': must be a number"),
-        ({"_label_cost": -3}, "field 'feedback': 3 about candidate 'rice': must be from 0 to 1"),
+        ({"_label_cost": -3}, "field 'feedback': 3 on candidate 'rice': must be from 0 to 1"),
         ({"p": [0.5, 0.3, 0.1]}, "field 'propensity': the propensities add up to 0.9"),
-        ({"_outcomes": []}, "line 1: is no decision about one action"),
+        ({"_outcomes": []}, "line 1 must be a decision about one action"),
     ],
 )
 def test_other_dsjson_is_refused(tmp_path: Path, change: dict[str, Any], said: str) -> None:
@@ -77,18 +77,18 @@ def test_other_dsjson_is_refused(tmp_path: Path, change: dict[str, Any], said: s
 def test_open_bandit_logs_that_do_not_carry_enough_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "bts.csv"
     path.write_text("timestamp,item_id,position,click,propensity_score\nx,1,1,0,0.5\nx,2,1,1,0.25\n")
-    with pytest.raises(ValueError, match=r"bts.csv, row 3, field 'propensity_score': is not 1/2"):
+    with pytest.raises(ValueError, match=r"bts.csv, row 3, field 'propensity_score': must be 1/2"):
         read_open_bandit(path)
     path.write_text("timestamp,item_id\nx,1\n")
-    with pytest.raises(ValueError, match="cannot be read as a log of Open Bandit"):
+    with pytest.raises(ValueError, match="cannot be read as an Open Bandit log"):
         read_open_bandit(path)
     with pytest.raises(ValueError, match="cannot be read"):
         read_open_bandit(tmp_path / "none.csv")
 
 
 def test_what_cannot_be_carried_is_said(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="event '1' has k = 2: dsjson knows one action per decision"):
+    with pytest.raises(ValueError, match="event '1' has k = 2, but dsjson has one action per decision"):
         write_dsjson(tmp_path / "x", logged(k=2))
     without = logged()._replace(propensity=np.full(800, np.nan))
-    with pytest.raises(ValueError, match="decisions without propensities"):
+    with pytest.raises(ValueError, match="the log has decisions without them"):
         write_open_bandit(tmp_path / "x", without)

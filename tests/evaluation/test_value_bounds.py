@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from peekrank import DCG, Agent, BlockFTRL, DoubtSort, MarginFTRL, Ridge, SumLoss
-from peekrank.evaluation.value_bounds import shadow
+from peekrank.evaluation.value_bounds import bound_value
 
 
 def test_limits_hold_for_every_order() -> None:
@@ -16,20 +16,20 @@ def test_limits_hold_for_every_order() -> None:
         n = np.array([400, 100, 0, 0])
         sums = rng.binomial(n, means).astype(np.float64)
         for order in ([0, 1, 2, 3], [3, 2, 1, 0]):
-            found = shadow(DCG(), order, sums, n)
+            found = bound_value(DCG(), order, sums, n)
             value = float(DCG().discount(4) @ means[order])
             wrong += not found.low <= value <= found.high
-            assert found.high - found.low == pytest.approx(found.propensity + found.unseen)
+            assert found.high - found.low == pytest.approx(found.sampling + found.unseen)
     assert wrong <= 0.05 * 200
 
 
 def test_what_was_never_seen_can_be_worth_anything() -> None:
-    found = shadow(SumLoss(), [0, 1], np.array([500.0, 0.0]), [1000, 0])
+    found = bound_value(SumLoss(), [0, 1], np.array([500.0, 0.0]), [1000, 0])
     assert found.unknown.tolist() == [1]
     assert found.unseen == pytest.approx(2.0)  # the second position counts 2
     assert found.may_explore
-    assert not shadow(DCG(), [0, 1], np.array([1.0, 1.0]), [2, 2]).may_explore
-    assert "none" in str(shadow(DCG(), [0, 1], np.array([1.0, 1.0]), [2, 2]))
+    assert not bound_value(DCG(), [0, 1], np.array([1.0, 1.0]), [2, 2]).may_explore
+    assert "none" in str(bound_value(DCG(), [0, 1], np.array([1.0, 1.0]), [2, 2]))
 
 
 @pytest.mark.parametrize("learner", [DoubtSort(DCG()), MarginFTRL(DCG()), Ridge()], ids=str)

@@ -18,7 +18,7 @@ from peekrank.games.analysis import analyse
 from peekrank.games.classic import CLASSIC, classic
 from peekrank.games.game import Game
 from peekrank.games.ranking import ranking_game
-from peekrank.games.rate import Rate
+from peekrank.games.rates import Rate
 from peekrank.learners.feedexp3.learner import FeedExp3
 from peekrank.types import Ints, Learner, Shape
 
@@ -80,7 +80,7 @@ def test_checkpoints_end_with_the_last_round() -> None:
 @pytest.mark.parametrize("wrong", [[], [2], [-1], [[0, 1]]])
 def test_wrong_outcomes_are_refused(wrong: Any) -> None:
     game = classic("matching-pennies")
-    with pytest.raises(ValueError, match="outcomes must hold whole numbers from 0 to 1"):
+    with pytest.raises(ValueError, match="outcomes must be whole numbers from 0 to 1"):
         play_game(FeedExp3(game), game, wrong)
 
 
@@ -143,7 +143,7 @@ def test_crossing_takes_the_worst_opponent_of_each_horizon() -> None:
     game = classic("label-efficient")
     said: list[str] = []
     rows = run_arena(
-        {"labels": game}, {"feedexp3": FeedExp3, "any": lambda *_: Uniform()}, [500, 2000], 3, say=said.append
+        {"labels": game}, {"feedexp3": FeedExp3, "any": lambda *_: Uniform()}, [500, 2000], 3, echo=said.append
     )
     assert said == ["labels done"]
     assert [(row.game, row.learner, row.rate) for row in rows] == [

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import records
 
-from helpers.scripts import ROOT, load_experiment
+from helpers.scripts import load_experiment
 from peekrank import DCG, Available, Bernoulli, DoubtSort, Greedy
 
 script: Any = load_experiment("doubt")

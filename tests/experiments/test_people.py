@@ -133,10 +133,10 @@ def test_learners_play_with_and_without_a_horizon_where_they_fit(played: Any) ->
 
 def test_tables_show_the_figures(played: Any) -> None:
     table = people.table(played)
-    assert table[0] == "### Sushi, `p@3+sum`, 60 rounds (1.5 passes)"
+    assert table.title == "Sushi, p@3+sum, 60 rounds (1.5 passes)"
     one = by_hand(played.results[1].experiment, "uniform", hits)
     at_random, best = one.value / HORIZON, (one.value + mean(one.lost)) / HORIZON
-    assert table[2] == (
+    assert table.text[0] == (
         f"Value of a round: {at_random:.2f} at random, {best:.2f} with the best fixed ranking, "
         "3.00 if everybody had their own."
     )
@@ -192,22 +192,19 @@ def test_the_command_writes_a_record(
 ) -> None:
     monkeypatch.setattr(people, "FIRST_SHOWN", 10)
     monkeypatch.setattr(people, "ANSWERS", (1,))
-    page = tmp_path / "pages" / "page.md"
-    page.parent.mkdir()
-    page.write_text(f"before\n{people.BEGIN}\nold\n<!-- end -->\nafter\n")
-    given = ["--sushi", str(orders), "--jester", str(ratings), "--horizon", "60", "--page", str(page)]
-    people.main([*given, "--runs", "2"])
-    text = page.read_text()
-    assert text.startswith("before\n")
-    assert text.endswith("after\n")
-    assert "old" not in text
-    assert capsys.readouterr().out.strip() in text
-    for name in ("Sushi, `dcg`, 40", "Sushi, `p@3+sum`, 60", "Jester, `dcg`, 37", "Jester, `p@3+sum`, 60"):
-        assert f"### {name} rounds" in text
+    path, pictures_dir = tmp_path / "people.json", tmp_path / "pictures"
+    pictures_dir.mkdir()
+    options = ["--sushi", str(orders), "--jester", str(ratings), "--horizon", "60", "--record", str(path)]
+    people.main([*options, "--pictures", str(pictures_dir), "--runs", "2"])
+    tables = records.read(path).tables
+    assert capsys.readouterr().out == records.show(tables)
+    titles = [table.title for table in tables]
+    for name in ("Sushi, dcg, 40", "Sushi, p@3+sum, 60", "Jester, dcg, 37", "Jester, p@3+sum, 60"):
+        assert any(title.startswith(f"{name} rounds") for title in titles)
     pictures = sorted(path.name for path in (tmp_path / "pictures").iterdir())
     assert pictures == [f"people-{which}.svg" for which in ("jester-dcg", "jester-p3", "sushi-dcg", "sushi-p3")]
     with pytest.raises(SystemExit):
-        people.main([*given, "--runs", "1"])
+        people.main([*options, "--runs", "1"])
 
 
 def test_non_linear_measures_are_refused(orders: Path) -> None:

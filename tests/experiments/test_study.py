@@ -371,15 +371,15 @@ def test_a_failing_setting_fails_the_study_and_names_itself(
         ({"runs": 0}, "runs = 0: must be"),
         ({"seed": -1}, "seed = -1: must be"),
         ({"grades": 1}, "grades = 1: must be"),
-        ({"horizons": (40, 20)}, "horizons = 40,20: must be ascending"),
-        ({"horizons": (20, 20)}, "horizons = 20,20: must be ascending"),
-        ({"horizons": ()}, "horizons = : must be ascending"),
+        ({"horizons": (40, 20)}, "horizons = 40,20: must be one or more ascending"),
+        ({"horizons": (20, 20)}, "horizons = 20,20: must be one or more ascending"),
+        ({"horizons": ()}, "horizons = : must be one or more ascending"),
         ({"horizons": (0, 20)}, "horizon = 0: must be"),
         ({"measure": "p@x"}, "p@x"),
         ({"learners": ("rtop1g",)}, "unknown learner 'rtop1g': did you mean 'rtop1f'"),
         ({"learners": ("permftrl",), "measure": "dcg"}, "k = 1: permftrl needs to see every position that counts"),
-        ({"learners": ()}, "no learner given"),
-        ({"learners": "uniform"}, r"learners = 'uniform': must be several, as in \('uniform',\)"),
+        ({"learners": ()}, "no learners"),
+        ({"learners": "uniform"}, r"learners = 'uniform': must be a tuple, as in \('uniform',\)"),
     ],
 )
 def test_bad_studies(change: dict[str, Any], message: str) -> None:
@@ -405,7 +405,7 @@ def test_the_picture_shows_worst_means_bounds_and_slopes(found: StudyResult) -> 
         (a, b), (c, d) = lines[f"_slope {words}"]
         assert math.log(d / b) / math.log(c / a) == pytest.approx(slope)
     assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
-    assert axes.get_ylabel() == "regret (Precision@1)"
+    assert axes.get_ylabel() == "regret (Precision@1+sum)"
     assert "worst of" in axes.get_title(loc="left")
 
 

@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from peekrank import simulate
 from peekrank.experiments import run, runs
 from peekrank.experiments.sweep import EXAMPLE, Sweep, read_sweep
-from peekrank.experiments.sweep_runs import _plan, finished_runs, run_sweep
+from peekrank.experiments.sweep_runs import _make_plan, finished_runs, run_sweep
 from peekrank.jobs import results_dir as folders
 from peekrank.jobs import run_files
 from peekrank.jobs.executor import InterruptedRunError, Threads
@@ -309,7 +309,7 @@ def test_other_code_is_another_run(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     ids=str,
 )  # fmt: skip
 def test_whatever_determines_a_run_makes_it_another(change: dict[str, Any]) -> None:
-    before, after = _plan(SMALL).runs, _plan(replace(SMALL, **change)).runs
+    before, after = _make_plan(SMALL).runs, _make_plan(replace(SMALL, **change)).runs
     assert after
     assert before.keys().isdisjoint(after)
 
@@ -419,7 +419,7 @@ def test_a_full_disk_is_told_and_leaves_no_half_file(tmp_path: Path, monkeypatch
         patch.setattr(Path, "replace", full)
         with pytest.raises(OSError, match="No space left on device") as caught:
             run_sweep(SMALL, tmp_path)
-    assert "the same command goes on from there" in caught.value.__notes__[-1]
+    assert "run the same command again to resume" in caught.value.__notes__[-1]
     assert len(contents(tmp_path / "runs")) == 4
     run_sweep(SMALL, tmp_path)
     run_sweep(SMALL, tmp_path / "straight")
@@ -465,8 +465,8 @@ def test_folders_of_others_are_left_alone(tmp_path: Path) -> None:
     before = contents(tmp_path)
     for folder, sweep, message in (
         ("mine", replace(SMALL, name="other"), "holds results of another sweep, with different name"),
-        ("experiment", SMALL, "describes no sweep"),
-        ("thesis", SMALL, r"is not empty and holds no manifest\.json"),
+        ("experiment", SMALL, "does not describe any sweep"),
+        ("thesis", SMALL, r"is not empty and has no manifest\.json"),
     ):
         with pytest.raises(ValueError, match=message):
             run_sweep(sweep, tmp_path / folder)
@@ -482,6 +482,6 @@ def test_a_broken_run_is_named_before_anything_is_done(broken: str, tmp_path: Pa
         path.write_bytes(path.read_bytes()[:100])
     else:
         pl.read_parquet(path).head(3).write_parquet(path)
-    with pytest.raises(ValueError, match=rf"{path.name} .*; remove it to have it done again"):
+    with pytest.raises(ValueError, match=rf"{path.name} .*; remove the file to compute it again"):
         run_sweep(SMALL, tmp_path)
     assert not other.exists()

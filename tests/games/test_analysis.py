@@ -13,7 +13,7 @@ from peekrank.games.analysis import Analysis, analyse
 from peekrank.games.cells import cells
 from peekrank.games.game import Game
 from peekrank.games.ranking import ranking_game
-from peekrank.games.rate import Rate
+from peekrank.games.rates import Rate
 from peekrank.games.theorems import theorem_of
 from peekrank.measures import measure
 

@@ -22,8 +22,8 @@ from peekrank.games.classic import (
 )
 from peekrank.games.game import Game
 from peekrank.games.observability import signals as signals_of
-from peekrank.games.observability import unseen_change
-from peekrank.games.rate import Rate
+from peekrank.games.observability import unobservable_change
+from peekrank.games.rates import Rate
 
 
 def watchers(found: Cells) -> dict[tuple[int, int], tuple[int, ...]]:
@@ -232,7 +232,7 @@ def test_the_blind_pair_of_prices() -> None:
     """The proof in the docstring of dynamic_pricing."""
     game = dynamic_pricing([1, 2, 3])
     for i, j, blind in ((0, 1, False), (1, 2, False), (0, 2, True)):
-        unseen = unseen_change(game, game.difference(i, j), signals_of(game, [i, j]))
+        unseen = unobservable_change(game, game.difference(i, j), signals_of(game, [i, j]))
         assert (unseen is not None) == blind
         if unseen is not None:
             assert np.array_equal(unseen, [1, -1, 0]) or np.array_equal(unseen, [-1, 1, 0])
@@ -244,9 +244,9 @@ def test_the_blind_pair_of_prices() -> None:
         (lambda: bandit(1), "arms = 1: must be a whole number, at least 2"),
         (lambda: experts(0), "n = 0"),
         (lambda: label_efficient(-1), "cost = -1: must not be negative"),
-        (lambda: dynamic_pricing([1, 2]), r"prices = \[1, 2\]: must be ascending numbers, 3 at least"),
-        (lambda: dynamic_pricing([1, 3, 2]), "must be ascending"),
-        (lambda: dynamic_pricing([1, 1, 2]), "must be ascending"),
+        (lambda: dynamic_pricing([1, 2]), r"prices = \[1, 2\]: must be at least 3 ascending numbers"),
+        (lambda: dynamic_pricing([1, 3, 2]), "must be at least 3 ascending"),
+        (lambda: dynamic_pricing([1, 1, 2]), "must be at least 3 ascending"),
         (lambda: dynamic_pricing([1, 2, 3], 0), "cost = 0: must be positive"),
         (lambda: posted_price([0, 1]), "price 0: must be positive"),
         (lambda: posted_price([1]), "2 at least"),

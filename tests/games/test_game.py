@@ -20,7 +20,7 @@ from peekrank.games.cells import orbits
 from peekrank.games.files import read_game
 from peekrank.games.game import Game
 from peekrank.games.ranking import ranking_game
-from peekrank.games.rate import Rate
+from peekrank.games.rates import Rate
 from peekrank.types import Floats, Ints
 
 
@@ -87,10 +87,10 @@ def test_symbols_that_are_none(symbol: Any, message: str) -> None:
     [
         ([], [], "empty"),
         ([[]], [[]], "empty"),
-        ([[0, 1], [1, 0]], [[0, 1]], "loss has 2 rows, feedback 1"),
+        ([[0, 1], [1, 0]], [[0, 1]], "loss has 2 rows and feedback 1"),
         ([[0, 1], [1]], [[0, 1], [0, 1]], "row 1 of loss has 1 columns, row 0 of loss 2"),
         ([[0, 1]], [[0, 1, 2]], "row 0 of feedback has 3 columns, row 0 of loss 2"),
-        ([1, 2], [1, 2], "loss is no matrix"),
+        ([1, 2], [1, 2], "loss is not a matrix"),
         ([["1e301"]], [[0]], "more than 300 digits"),
         ([[10**400]], [[0]], "more than 300 digits"),
         ([[f"1/{10**n + 1}" for n in range(1, 60)]], [[0] * 59], "more than 300 digits"),
@@ -104,11 +104,11 @@ def test_wrong_shapes(loss: Any, feedback: Any, message: str) -> None:
 def test_names() -> None:
     game = Game.of([[0, 1]], [[0, 1]], outcomes=["x", "y"])
     assert (game.actions, game.outcomes) == (("0",), ("x", "y"))
-    with pytest.raises(ValueError, match="3 names of outcomes for 2 outcomes"):
+    with pytest.raises(ValueError, match="got 3 names for 2 outcomes"):
         Game.of([[0, 1]], [[0, 1]], outcomes=["x", "y", "z"])
-    with pytest.raises(ValueError, match="names of actions must differ"):
+    with pytest.raises(ValueError, match="names of actions must be distinct"):
         Game.of([[0], [1]], [[0], [1]], actions=["x", "x"])
-    with pytest.raises(ValueError, match="names of outcomes must differ"):
+    with pytest.raises(ValueError, match="names of outcomes must be distinct"):
         Game.of([[0, 1]], [[0, 1]], outcomes=["1", 1])  # type: ignore[list-item]
 
 
@@ -341,27 +341,30 @@ def test_quoted_cells(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "game.csv: is empty"),
-        (" \n,,\n", "game.csv: is empty"),
-        ("0,1\n1,0\n", "game.csv: has no feedback"),
-        ("0,1\n1\n\na,b\na,b", "game.csv, line 2: 1 cells where line 1 has 2"),
-        ("0,1\n1,0\n\na,b\na", "game.csv, line 5: 1 cells where line 4 has 2"),
-        ("0,1\n1,0\n\na,b", "game.csv, line 4: 1 rows of 2 cells of feedback for 2 actions and 2 outcomes$"),
-        ("0,1\n1,0\n\na,b,c\na,b,c", "game.csv, line 4: 2 rows of 3 cells of feedback for 2 actions"),
-        ("0,1\n1,0\n\na,b\na,b\n\n3,4", "game.csv, line 7: a third block"),
+        ("", "game.csv: the file is empty"),
+        (" \n,,\n", "game.csv: the file is empty"),
+        ("0,1\n1,0\n", "game.csv: the feedback is missing"),
+        ("0,1\n1\n\na,b\na,b", "game.csv, line 2: 1 cells, but line 1 has 2"),
+        ("0,1\n1,0\n\na,b\na", "game.csv, line 5: 1 cells, but line 4 has 2"),
+        (
+            "0,1\n1,0\n\na,b",
+            "game.csv, line 4: feedback has 1 rows of 2 cells, expected 2 actions and 2 outcomes$",
+        ),
+        ("0,1\n1,0\n\na,b,c\na,b,c", "game.csv, line 4: feedback has 2 rows of 3 cells, expected 2 actions"),
+        ("0,1\n1,0\n\na,b\na,b\n\n3,4", "game.csv, line 7: unexpected third block"),
         ("0,1,1\n1,O,0\n\na,b,c\na,b,c", "game.csv, line 2: column 2: 'O' is not a finite number"),
         ("0,1,1\n1,nan,0\n\na,b,c\na,b,c", "game.csv, line 2: column 2: 'nan' is not a finite number"),
         ("0,1,1\n1,0,-inf\n\na,b,c\na,b,c", "game.csv, line 2: column 3: '-inf' is not a finite number"),
         ("0,1,1\n1,1/0,0\n\na,b,c\na,b,c", "game.csv, line 2: column 2: '1/0' is not a finite number"),
         ("0;0,5\n1;0\n\na;b\na;b", "game.csv, line 1: column 2: '0,5' is not a finite number, such as 3, 0.25"),
-        ("x;y\n1;0\n\na;b\na;b", "taken for the names of outcomes"),
+        ("x;y\n1;0\n\na;b\na;b", "has no numbers and names the outcomes"),
         ("1;0\n0;0,5\n\na;b\na;b", "game.csv, line 2: column 2: '0,5' is not a finite number, such as 3, 0.25"),
         ("l,0,,1\nr,1,0,1\n\na,b,c\na,b,c", "game.csv, line 1: column 3: '' is not a finite number"),
         ("0,1\n1,0\n\n,b\na,b", "game.csv, line 4: column 1 is empty"),
         ("x,x\n0,1\n\na,b", "game.csv: two outcomes are named 'x'"),
         ("l,x,,y\nl,0,1,2\n\na,b,c", "game.csv: one of the outcomes has an empty name"),
         ("l,0,1\nl,1,0\n\na,b\na,b", "game.csv: two actions are named 'l'"),
-        ("x,y\n\na,b", "game.csv, line 1: names of outcomes, without losses"),
+        ("x,y\n\na,b", "game.csv, line 1: no losses follow the names of the outcomes"),
         ('0,"1\n1,0\n\na,b', "game.csv, line .*: not a row of a CSV file"),
         ('0\t"1"2\n1\t0\n\na\tb', r"game.csv, line 1: not a row of a CSV file: '\\t' expected after"),
     ],
@@ -398,8 +401,8 @@ def test_json_symbols(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "game.json: is empty"),
-        ("[1, 2]", "game.json: must hold an object"),
+        ("", "game.json: the file is empty"),
+        ("[1, 2]", "game.json: expected an object"),
         (GOOD, "game.json, line 1: column 72: not JSON: Expecting ',' delimiter"),
         ('{"loss": [[0,\n 1],\n', "game.json, line 3: column 1: not JSON"),
         ('{"loss": [[0, NaN]], "feedback": [[1, 2]]}', "game.json: NaN is not a finite number"),
@@ -420,16 +423,16 @@ def test_json_symbols(tmp_path: Path) -> None:
         ('{"loss": [[0, 1]], "feedback": [[1, 2], [1, 2]]}', "game.json: loss has 1 rows, feedback 2"),
         ('{"loss": [[0, 1]], "feedback": [[1]]}', "game.json: row 0 of feedback has 1 columns"),
         ('{"loss": [], "feedback": []}', "game.json: the game is empty"),
-        ('{"loss": [[0, 1]]}', "game.json: 'feedback' must be there"),
-        ('{"loss": "01", "feedback": [[1, 2]]}', "game.json: 'loss' must be there, a list of lists"),
-        ('{"loss": ["01"], "feedback": [[1, 2]]}', "game.json: 'loss' must be there, a list of lists"),
+        ('{"loss": [[0, 1]]}', "game.json: 'feedback' must be a list of lists"),
+        ('{"loss": "01", "feedback": [[1, 2]]}', "game.json: 'loss' must be a list of lists"),
+        ('{"loss": ["01"], "feedback": [[1, 2]]}', "game.json: 'loss' must be a list of lists"),
         ('{"losses": [[0, 1]], "feedback": [[1, 2]]}', "unknown key 'losses': did you mean 'loss'"),
         ('{"loss": [[0]], "loss": [[1]], "feedback": [[1]]}', "game.json: two keys are named 'loss'"),
         ('{"loss": [[0]], "feedback": [[{"a": 1}]]}', "game.json: feedback of action 0 under outcome 0"),
         (GOOD + ', "actions": "ab"}', "game.json: 'actions' must be a list of names"),
         (GOOD + ', "actions": [["a"], "b"]}', "game.json: 'actions' must be a list of names"),
         (GOOD + ', "actions": ["1", 1]}', "game.json: two actions are named '1'"),
-        (GOOD + ', "outcomes": ["a"]}', "game.json: 1 names of outcomes for 2 outcomes"),
+        (GOOD + ', "outcomes": ["a"]}', "game.json: got 1 names for 2 outcomes"),
         ("[" * 100_000, "game.json: is nested too deeply"),
         ('{"loss": [[1' + "0" * 5000 + "]]}", "game.json: Exceeds the limit"),
     ],
@@ -441,14 +444,14 @@ def test_wrong_json(tmp_path: Path, text: str, message: str) -> None:
 
 @pytest.mark.parametrize("name", ["game.csv", "game.json"])
 def test_files_that_are_not_text(tmp_path: Path, name: str) -> None:
-    with pytest.raises(ValueError, match=f"{name}: is not text in UTF-8"):
+    with pytest.raises(ValueError, match=f"{name}: the file is not UTF-8 text"):
         read_game(written(tmp_path, name, "0,1\n1,0\n\na,b\na,é".encode("latin-1")))
 
 
 def test_no_such_file(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"game\.csv"):
         read_game(tmp_path / "game.csv")
-    with pytest.raises(ValueError, match=r"game\.txt: a game is read from a file that ends in \.json or \.csv"):
+    with pytest.raises(ValueError, match=r"game\.txt: the name of a game file must end in \.json or \.csv"):
         read_game(tmp_path / "game.txt")
     (tmp_path / "folder.csv").mkdir()
     with pytest.raises(ValueError, match=r"folder\.csv: is a folder"):

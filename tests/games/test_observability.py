@@ -15,9 +15,9 @@ from peekrank.games import cells as geometry
 from peekrank.games.analysis import Analysis, analyse
 from peekrank.games.cells import Border
 from peekrank.games.game import Game
-from peekrank.games.observability import observers, signals, unseen_change
+from peekrank.games.observability import observers, signals, unobservable_change
 from peekrank.games.ranking import ranking_game
-from peekrank.games.rate import Rate
+from peekrank.games.rates import Rate
 from peekrank.types import Floats, Ints
 
 MEASURES = [
@@ -134,7 +134,7 @@ def test_every_neighbouring_pair_of_a_globally_observable_game_has_an_estimate_f
             check_observers(game, dataclasses.replace(analysis, cells=cells))
 
 
-def test_unseen_change_is_the_opposite_of_being_in_the_span() -> None:
+def test_unobservable_change_is_the_opposite_of_being_in_the_span() -> None:
     """For all pairs of actions, not neighbours only, and all sets of actions."""
     for game in random_games(20, 25):
         loss = [[Fraction(int(x)) for x in row] for row in game.numerators[0]]
@@ -147,7 +147,7 @@ def test_unseen_change_is_the_opposite_of_being_in_the_span() -> None:
             seen, rows = signals(game, actions), naive.signal_rows(feedback, actions)
             for i, j in product(range(n), repeat=2):
                 difference = [a - b for a, b in zip(loss[i], loss[j], strict=True)]
-                change = unseen_change(game, game.difference(i, j), seen)
+                change = unobservable_change(game, game.difference(i, j), seen)
                 assert (change is None) == naive.in_span(difference, rows)
 
 
@@ -160,8 +160,8 @@ def test_signals_repeat_nothing_and_name_their_owner() -> None:
             np.testing.assert_array_equal(row, shown(game, owner, symbol))
         wanted = {row.astype(np.int64).tobytes() for a in everyone for row in game.signal_matrix(a)}
         assert wanted == {row.tobytes() for row in seen.rows}
-        assert not (seen.rows @ seen.unobservable_direction.T).any()
-        assert len(seen.unobservable_direction) == len(game.outcomes) - np.linalg.matrix_rank(seen.rows)
+        assert not (seen.rows @ seen.unobservable_directions.T).any()
+        assert len(seen.unobservable_directions) == len(game.outcomes) - np.linalg.matrix_rank(seen.rows)
 
 
 def identity_game(feedback: list[list[int]], last: int) -> Game:

@@ -22,9 +22,9 @@ import pytest
 from peekrank.games.analysis import Analysis, analyse
 from peekrank.games.cells import Border
 from peekrank.games.game import Game
-from peekrank.games.observability import signals, unseen_change
+from peekrank.games.observability import signals, unobservable_change
 from peekrank.games.ranking import ranking_game
-from peekrank.games.rate import Rate
+from peekrank.games.rates import Rate
 from peekrank.types import Floats, Ints
 
 STRICT = ["sumloss", "pairwiseloss", "dcg"]  # ZT Assumption 1; the pairwise loss by ZT equation 5
@@ -76,7 +76,7 @@ def test_ct15_theorem_1_global_observability(name: str, m: int) -> None:
     g = game(name, m, 1)
     seen = signals(g, range(len(g.actions)))
     for j in range(1, len(g.actions)):
-        assert unseen_change(g, g.difference(0, j), seen) is None
+        assert unobservable_change(g, g.difference(0, j), seen) is None
     assert analysis(name, m, 1).globally_observable
 
 
@@ -91,7 +91,7 @@ def test_ct15_theorem_4_and_14_1_1_no_local_observability(name: str, m: int) -> 
     border = next(border for border in borders(name, m) if border.j == last)
     g = game(name, m, 1)
     np.testing.assert_array_equal(g.signal_matrix(0), g.signal_matrix(last))
-    assert unseen_change(g, g.difference(0, last), signals(g, border.neighborhood)) is not None
+    assert unobservable_change(g, g.difference(0, last), signals(g, border.neighborhood)) is not None
 
 
 def test_ct15_equation_8() -> None:
@@ -106,7 +106,7 @@ def test_ct15_lemma_11_and_theorem_12_no_global_observability(name: str, m: int)
     g = game(name, m, 1)
     assert analysis(name, m, 1).rate == Rate.LINEAR
     seen = signals(g, range(len(g.actions)))
-    v = unseen_change(g, g.difference(0, len(g.actions) - 1), seen)
+    v = unobservable_change(g, g.difference(0, len(g.actions) - 1), seen)
     assert v is not None
     assert not (seen.rows @ v).any()
     assert not in_span(g.loss[0] - g.loss[-1], seen.rows)
@@ -336,4 +336,4 @@ def test_ct16_theorem_5_2_regret_is_linear() -> None:
     move = PAIR["p"] - PAIR["p~"]
     seen = signals(game("ndcg", 3, 1), range(6))
     assert not (seen.rows @ move).any()
-    assert in_span(move, seen.unobservable_direction)
+    assert in_span(move, seen.unobservable_directions)

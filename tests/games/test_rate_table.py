@@ -12,8 +12,8 @@ from peekrank import measure
 from peekrank.games import rate_table as module
 from peekrank.games.analysis import Analysis, analyse
 from peekrank.games.game import Game
-from peekrank.games.rate import Rate, Verdict
 from peekrank.games.rate_table import Cell, Source, Table, sensible_source, tabulate, usual_measures
+from peekrank.games.rates import Rate, Verdict
 from peekrank.games.theorems import theorem_of
 from peekrank.registry import MEASURES
 from peekrank.reports import plots
@@ -84,7 +84,7 @@ def test_rows_are_flat() -> None:
 def test_a_disagreement_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "theorem_of", lambda *_: Verdict(Rate.LINEAR, "theorem", "a slip"))
     with pytest.raises(
-        ArithmeticError, match=r"dcg, m = 2, k = 1, .* theorem says T, the definitions say sqrt\(T\)"
+        ArithmeticError, match=r"dcg, m = 2, k = 1, .* theorem gives T, the definitions give sqrt\(T\)"
     ):
         tabulate(["dcg"], m=2, source="both")
 

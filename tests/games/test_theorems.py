@@ -17,9 +17,9 @@ from peekrank.games import game
 from peekrank.games.analysis import analyse
 from peekrank.games.exact.numbers import UndecidedError
 from peekrank.games.interactions import interaction_order
+from peekrank.games.minimax import rate_of
 from peekrank.games.ranking import ranking_game
-from peekrank.games.rate import Rate
-from peekrank.games.rates import rate_of
+from peekrank.games.rates import Rate
 from peekrank.games.theorems import theorem_of
 from peekrank.measures import DCG, LinearMeasureMixin, measure
 from peekrank.registry import MEASURES
@@ -182,7 +182,8 @@ def test_seeing_more_never_hurts_and_seeing_everything_gives_sqrt(m: int, grades
         assert exponents == sorted(exponents, reverse=True)
         assert verdicts[-1].rate in (Rate.SQRT, Rate.ZERO)
         assert all(
-            verdict.basis == "theorem" and "docs/games/rates.md, Theorem" in verdict.reason for verdict in verdicts
+            verdict.basis == "theorem" and "docs/theory/rates.md, Theorem" in verdict.reason
+            for verdict in verdicts
         )
 
 
@@ -349,7 +350,7 @@ def test_rates_of_own_measures_are_those_of_the_definitions(own: Own) -> None:
 def test_a_measure_that_no_theorem_covers_is_undecided(own: Any, why: str) -> None:
     verdict = theorem_of(own, 4, 2)
     assert verdict[:2] == (None, "undecided")
-    assert verdict.reason.startswith("No theorem on docs/games/rates.md covers ")
+    assert verdict.reason.startswith("No theorem on docs/theory/rates.md covers ")
     assert why in verdict.reason
 
 
@@ -361,18 +362,18 @@ def test_a_small_game_that_no_theorem_covers_is_worked_out() -> None:
             found = analyse(ranking_game(own, m, k, grades)).rate
             verdict = rate_of(own, m, k, grades)
             assert verdict[:2] == (found, "definitions")
-            assert verdict.reason.startswith("Worked out for these sizes: ")
+            assert verdict.reason.startswith("Computed for these sizes: ")
     assert rate_of(whole, 4, 1).rate is Rate.LINEAR
 
 
 def test_what_is_neither_proved_nor_small_is_not_known() -> None:
     verdict = rate_of(Parity(), 40, 2)
     assert verdict[:2] == (None, "undecided")
-    assert verdict.reason.endswith("Its game is too large to be worked out.")
+    assert verdict.reason.endswith("Its game is too large to analyse.")
     odd = Whole((np.pi, 1, 0))
     verdict = rate_of(odd, 3, 1)
     assert verdict[:2] == (None, "undecided")
-    assert "Nor can its game be worked out: " in verdict.reason
+    assert "Analysing its game failed: " in verdict.reason
 
 
 def test_a_theorem_goes_before_the_definitions() -> None:

@@ -18,8 +18,8 @@ from peekrank.experiments.study_runs import run_study
 from peekrank.experiments.sweep import Sweep
 from peekrank.experiments.sweep_runs import run_sweep
 from peekrank.jobs.executor import Threads, Tick
-from peekrank.papers.record import Claim, How, Made, Record, Reproduction
-from peekrank.training.runs import learn
+from peekrank.papers.record import Claim, Options, Record, Reproduction, Results
+from peekrank.training.runs import run_training
 from peekrank.training.training import Training, prepare_data
 
 EXPERIMENT = Experiment(("rtop1f", "uniform"), "ct15:m=6", "dcg", k=1, horizon=60, runs=3, seed=11)
@@ -43,11 +43,11 @@ class Kind(NamedTuple):
 
 
 def _train(folder: Path, tick: Tick, training: Training = TRAINING) -> None:
-    learn(training, prepare_data(make_dataset(_LISTS, np.random.default_rng(1))), folder, progress=tick)
+    run_training(training, prepare_data(make_dataset(_LISTS, np.random.default_rng(1))), folder, progress=tick)
 
 
 def _reproduce(folder: Path, tick: Tick, *, quick: bool = True) -> None:
-    def make(how: How) -> Made:
+    def make(options: Options) -> Results:
         def part(number: int) -> Callable[[Any], pl.DataFrame]:
             def compute(_: object) -> pl.DataFrame:
                 tick(1)
@@ -55,14 +55,14 @@ def _reproduce(folder: Path, tick: Tick, *, quick: bool = True) -> None:
 
             return compute
 
-        found = how.frames({f"part-{i}": part(i) for i in range(4)})
+        found = options.frames({f"part-{i}": part(i) for i in range(4)})
         total = sum(frame["n"].sum() for frame in found.values())
-        return Made(
+        return Results(
             [Claim("the sum", "6", str(total), holds=total == 6)], data={"numbers": pl.concat(found.values())}
         )
 
     item = Reproduction("mine", "nobody", "a sum", (1, 1), make)
-    Record(folder, quick=quick).make(item, workers=1, progress=lambda *_: None)
+    Record(folder, quick=quick).reproduce(item, workers=1, progress=lambda *_: None)
 
 
 KINDS = (

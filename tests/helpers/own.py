@@ -60,8 +60,9 @@ class Stubborn:
     def init(self, shape):
         return State(np.zeros(shape.m), self.first)
 
-    def fault(self, state):
-        return "" if np.isfinite(state.answers).all() else "its answers must be finite"
+    def validate_state(self, state):
+        if not np.isfinite(state.answers).all():
+            raise ValueError("its answers must be finite")
 
     def scores(self, state, X):
         return state.answers

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from peekrank.service.api.server import HttpServer
 from peekrank.service.config import Config, ServerConfig, SlotConfig, StoreConfig
-from peekrank.service.server import Running
-from peekrank.service.service import Service
+from peekrank.service.core.service import Service
 
 ITEMS = ("tea", "cake", "soup")
 
@@ -26,9 +26,9 @@ def config(folder: Path, **fields: Any) -> Config:
 
 
 @contextmanager
-def running(service: Service, config: Config) -> Iterator[Running]:
+def running(service: Service, config: Config) -> Iterator[HttpServer]:
     """A service behind its server, in a thread, while the context lasts."""
-    made = Running(service, config)
+    made = HttpServer(service, config)
     thread = threading.Thread(target=made.run)
     thread.start()
     try:

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from peekrank.service.config import Config, LimitsConfig, SlotConfig, StoreConfig
-from peekrank.service.log.store import Store
-from peekrank.service.service import Service
+from peekrank.service.core.service import Service
+from peekrank.service.event_log.store import Store
 
-HOME = SlotConfig("home", learner="doubtsort", items=("a", "b", "c", "d"), k=2, wait=100.0, seed=7)
+HOME = SlotConfig("home", learner="doubtsort", items=("a", "b", "c", "d"), k=2, feedback_window=100.0, seed=7)
 
 
 class SetClock:
@@ -26,12 +26,14 @@ class SetClock:
 def config(path: Path, *slots: SlotConfig, **changes: Any) -> Config:
     """A service in a folder, with the slot `home` changed, or with other slots."""
     store: dict[str, Any] = {"synchronous": "normal"}  # nobody cuts the power of a test
-    store |= {name: changes.pop(name) for name in ("synchronous", "snapshot_every", "keep") if name in changes}
-    limits = {name: changes.pop(name) for name in ("open_events", "queue") if name in changes}
+    store |= {
+        name: changes.pop(name) for name in ("synchronous", "snapshot_every", "retention") if name in changes
+    }
+    limits = {name: changes.pop(name) for name in ("max_open_events", "max_queue_length") if name in changes}
     return Config(
         slots or (replace(HOME, **changes),),
         store=StoreConfig(str(path / "log.db"), **store),
-        limits=replace(LimitsConfig(items=100), **limits),
+        limits=replace(LimitsConfig(max_items=100), **limits),
     )
 
 

@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 
 from helpers.services import HOME, SetClock
+from peekrank.service.api.messages import FeedbackRequest, Item, ItemsRequest, RankRequest
+from peekrank.service.api.problems import Problem
 from peekrank.service.config import SlotConfig
-from peekrank.service.messages import FeedbackRequest, Item, ItemsRequest, RankRequest
-from peekrank.service.problems import Problem
-from peekrank.service.service import Service
+from peekrank.service.core.service import Service
 
-FEATURES = SlotConfig("search", learner="ridge", features=3, longest=8, k=2, wait=100.0, seed=3)
+FEATURES = SlotConfig("search", learner="ridge", features=3, max_list_length=8, k=2, feedback_window=100.0, seed=3)
 REGISTRY = replace(FEATURES, name="shop", features_from="registry", item_effects=4, context=2, k=2)
-LISTS = SlotConfig("lists", learner="uniform", longest=5, k=1, seed=1)
+LISTS = SlotConfig("lists", learner="uniform", max_list_length=5, k=1, seed=1)
 FIXED = SlotConfig("fixed", learner="blockftrl", items=("a", "b", "c", "d", "e"), k=2, seed=5)
-CLICKS = replace(HOME, name="clicks", learn="on_close", unanswered=0)
+CLICKS = replace(HOME, name="clicks", update="on_close", missing_feedback=0)
 ALL = (HOME, FEATURES, REGISTRY, LISTS, FIXED, CLICKS)
 
 
@@ -42,7 +42,7 @@ def live(it: Service, clock: SetClock, rounds: int = 30, seed: int = 0) -> None:
             if rng.random() < 0.2:
                 continue  # never answered
             answers: dict[str, float | None] = {
-                name: int(rng.integers(0, 2)) for name in reply.ask if rng.random() < 0.8
+                name: int(rng.integers(0, 2)) for name in reply.top_k if rng.random() < 0.8
             }
             try:
                 it.feedback(reply.event_id, FeedbackRequest(answers))

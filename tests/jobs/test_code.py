@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import shutil
@@ -117,7 +118,7 @@ def test_all_that_python_loads_for_a_run_counts(experiment: Experiment, tmp_path
 
 def is_empty(module: str) -> bool:
     path = PACKAGE.parent.joinpath(*module.split("."), "__init__.py")
-    return path.exists() and len(path.read_text().splitlines()) == 1
+    return path.exists() and all(isinstance(node, ast.Expr) for node in ast.parse(path.read_text()).body)
 
 
 FIRST = """

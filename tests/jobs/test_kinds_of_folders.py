@@ -17,7 +17,7 @@ import pytest
 from helpers.folders import KINDS, Kind, contents, made
 from peekrank.jobs import results_dir as folders
 from peekrank.jobs.executor import InterruptedRunError
-from peekrank.jobs.results_dir import finished
+from peekrank.jobs.results_dir import count_finished
 
 pytestmark = pytest.mark.parametrize("kind", KINDS, ids=str)
 
@@ -92,7 +92,7 @@ def test_a_folder_where_nothing_is_finished_may_be_taken_over(kind: Kind, tmp_pa
     for path in tmp_path.rglob("runs/*"):
         path.unlink()
     kind.other(tmp_path)
-    assert finished(tmp_path)
+    assert count_finished(tmp_path)
 
 
 def test_results_of_other_code_are_not_gone_on_with(
@@ -114,8 +114,8 @@ def test_results_of_other_code_are_not_gone_on_with(
     [
         ("{", r"manifest\.json cannot be read"),
         ("[]", r"manifest\.json is not a manifest of format"),
-        ('{"format": 2}', r"manifest\.json is of format 2, of an earlier state of peekrank"),
-        (None, r"manifest\.json describes no"),
+        ('{"format": 2}', r"manifest\.json has format 2 of an earlier peekrank"),
+        (None, r"manifest\.json does not describe any"),
     ],
     ids=["half", "no manifest", "old format", "another kind"],
 )
@@ -140,7 +140,7 @@ def test_damaged_parts_are_named_before_anything_is_done(
     path.write_bytes(path.read_bytes()[:50] if cut else b"a letter")
     other.unlink()
     before = contents(tmp_path)
-    with pytest.raises(ValueError, match=f"{path.name} cannot be read .*; remove it to have it done again"):
+    with pytest.raises(ValueError, match=f"{path.name} cannot be read .*; remove the file to compute it again"):
         made(kind, tmp_path)
     assert contents(tmp_path) == before
     path.unlink()
@@ -149,7 +149,7 @@ def test_damaged_parts_are_named_before_anything_is_done(
 
 def test_folders_of_others_are_left_alone(kind: Kind, tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("chapter 1")
-    with pytest.raises(ValueError, match=r"is not empty and holds no manifest\.json"):
+    with pytest.raises(ValueError, match=r"is not empty and has no manifest\.json"):
         made(kind, tmp_path)
     with pytest.raises(ValueError, match="is a file: results need a folder"):
         made(kind, tmp_path / "thesis.txt")
@@ -200,7 +200,7 @@ def test_a_folder_that_is_removed_in_the_middle_is_told_and_begun_anew(
         if next(calls) == 2:
             shutil.rmtree(position)
 
-    with pytest.raises(ValueError, match=r"was removed, or its manifest\.json, while results were made for it"):
+    with pytest.raises(ValueError, match=r"or its manifest\.json was removed during the computation"):
         kind.make(position, tick)
     assert not list(position.rglob("*.parquet"))
     assert made(kind, position) == straight[kind.name]
@@ -246,7 +246,7 @@ def test_a_full_disk_is_told_and_the_same_command_goes_on(
 
         with pytest.raises(OSError, match=r"No space left on device") as caught:
             kind.make(position, tick)
-        assert "the same command goes on from there" in caught.value.__notes__[-1]
+        assert "run the same command again to resume" in caught.value.__notes__[-1]
         kept = [path for path in position.rglob("runs/*") if path.suffix == ".parquet"]
         assert all(path.read_bytes() for path in kept)
         ballast.unlink()

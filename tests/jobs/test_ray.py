@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from helpers.own import LEARNER, MEASURE
+from peekrank._util.extras import MissingExtraError
 from peekrank.experiments import sweep_runs
 from peekrank.experiments.experiment import Experiment
 from peekrank.experiments.run import Curve, play_run, run_context
@@ -73,7 +74,7 @@ def played(executor: Executor, stage: Any, runs: int) -> dict[tuple[int, int], b
     def play(run: int, tick: Tick) -> Iterator[Curve]:  # local: nodes do not know this file
         return play_run(stage, run, range(len(stage.learners)), tick)
 
-    executor.run_all_jobs(range(runs), play, keep, lambda _: None, str)
+    executor.run(range(runs), play, keep, lambda _: None, str)
     return found
 
 
@@ -99,7 +100,7 @@ def test_a_node_lost_in_the_middle_loses_nothing(
     killer = threading.Thread(target=remove_the_node_at_work)
     killer.start()
     with monkeypatch.context() as patch:
-        patch.setattr(sweep_runs, "_play", play)
+        patch.setattr(sweep_runs, "_compute_job", play)
         run_sweep(SWEEP, tmp_path / "ray", executor=Ray(cluster.address))
     killer.join()
     jobs = [line.rsplit(" ", 1) for line in begun.read_text().splitlines()]
@@ -143,7 +144,7 @@ def add(self, *run, **known):
         file.write(".")
 
 here = Path.cwd()  # nodes have another
-sweep_runs._play, took, run_files.RunFiles.add = play, run_files.RunFiles.add, add
+sweep_runs._compute_job, took, run_files.RunFiles.add = play, run_files.RunFiles.add, add
 cli.main()
 """
 
@@ -228,7 +229,7 @@ def test_errors_and_interruptions(
 
     kept: list[int] = []
     with pytest.raises(FloatingPointError, match="no luck") as caught:
-        executor.run_all_jobs([1], fail, nothing, nothing, "job {}".format)
+        executor.run([1], fail, nothing, nothing, "job {}".format)
     assert caught.value.__notes__ == ["in job 1"]
     assert attempts.read_text() == "1\n"
 
@@ -236,7 +237,7 @@ def test_errors_and_interruptions(
         raise KeyboardInterrupt
 
     with pytest.raises(InterruptedRunError):
-        executor.run_all_jobs([2, 3, 4, 5], fail, lambda _, result: kept.append(result), interrupt, str)
+        executor.run([2, 3, 4, 5], fail, lambda _, result: kept.append(result), interrupt, str)
     assert len(kept) == 1
 
     class Unknown:
@@ -244,13 +245,13 @@ def test_errors_and_interruptions(
             return import_module, ("peekrank.unknown",)
 
     with pytest.raises(ValueError, match=r"No module named 'peekrank.unknown'; nodes need the same peekrank"):
-        executor.run_all_jobs([Unknown()], lambda *_: [0], nothing, nothing, str)
+        executor.run([Unknown()], lambda *_: [0], nothing, nothing, str)
     monkeypatch.setattr(ray_executor, "_code", lambda: {"peekrank": "0.0"})
     with pytest.raises(ValueError, match=r"a node of the cluster has peekrank .*, not 0.0; nodes need the same"):
-        executor.run_all_jobs([6], fail, lambda _, result: kept.append(result), nothing, str)
+        executor.run([6], fail, lambda _, result: kept.append(result), nothing, str)
     assert len(kept) == 1
     with pytest.raises(ConnectionError, match="cannot join a Ray cluster at address"):
-        Ray(cluster.address).run_all_jobs([7], fail, nothing, nothing, str)  # while there is another connection
+        Ray(cluster.address).run([7], fail, nothing, nothing, str)  # while there is another connection
     assert ray().is_initialized()
 
 
@@ -270,10 +271,10 @@ def test_a_job_that_ends_its_process_ends_all(
         return [job]
 
     kept: list[int] = []
-    executor.run_all_jobs([1], crash, lambda _, result: kept.append(result), nothing, str)
+    executor.run([1], crash, lambda _, result: kept.append(result), nothing, str)
     assert kept == [1]
     with pytest.raises(ChildProcessError, match=r"job 7: its process died 2 times\."):
-        executor.run_all_jobs([7], crash, nothing, nothing, "job {}".format)
+        executor.run([7], crash, nothing, nothing, "job {}".format)
     assert attempts.read_text() == "1177"
 
 
@@ -281,7 +282,7 @@ def test_a_job_that_ends_its_process_ends_all(
 def test_an_address_that_does_not_answer(
     answer: bytes | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ray_executor, "_PATIENCE", 0.3)
+    monkeypatch.setattr(ray_executor, "_TIMEOUT", 0.3)
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"127.0.0.1:{server.getsockname()[1]}"
 
@@ -303,9 +304,9 @@ def test_an_address_that_answers_but_is_no_ray(tmp_path: Path) -> None:
     script = """
 import sys
 from peekrank.jobs import ray
-assert ray._PATIENCE_OF_RAY.keys() == (shorter := dict.fromkeys(ray._PATIENCE_OF_RAY, "1")).keys()
-ray._PATIENCE_OF_RAY = shorter
-ray.Ray(sys.argv[1]).run_all_jobs([1], print, print, print, str)
+assert ray._RAY_TIMEOUTS.keys() == (shorter := dict.fromkeys(ray._RAY_TIMEOUTS, "1")).keys()
+ray._RAY_TIMEOUTS = shorter
+ray.Ray(sys.argv[1]).run([1], print, print, print, str)
 """
     with socket.create_server(("", 0)) as server:  # Ray calls this machine by another name
 
@@ -334,5 +335,5 @@ def test_addresses_that_are_none(address: str) -> None:
 
 def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(ValueError, match=r"pip install 'peekrank\[ray\]'"):
-        Ray().run_all_jobs([1], lambda job, _: [job], lambda *_: None, lambda _: None, str)
+    with pytest.raises(MissingExtraError, match=r"the package ray for .* pip install 'peekrank\[ray\]'"):
+        Ray().run([1], lambda job, _: [job], lambda *_: None, lambda _: None, str)

@@ -13,7 +13,7 @@ import pytest
 
 from peekrank._util.atomic import write_whole
 from peekrank.jobs import results_dir as folders
-from peekrank.jobs.results_dir import FORMAT, Code, ResultsDir, finished, median_seconds
+from peekrank.jobs.results_dir import FORMAT, Code, ResultsDir, count_finished, median_seconds
 
 ABOUT = {"study": {"runs": (1, 2), "seed": 3}, "data": {"content": "ab"}}
 CODE = Code({"numpy": "2.0"}, "0123", {})
@@ -41,7 +41,7 @@ def test_the_manifest_says_of_what_and_by_which_code(tmp_path: Path) -> None:
     assert (manifest["format"], manifest["study"]) == (FORMAT, {"runs": [1, 2], "seed": 3})
     assert (manifest["versions"], manifest["sources"], manifest["own"]) == CODE
     again = claimed(tmp_path)
-    assert again.finished(["0", "1"], anything)["0"].equals(FRAME)
+    assert again.read_finished(["0", "1"], anything)["0"].equals(FRAME)
     assert again.seconds() == {"0": 0.25}
     assert (tmp_path / "manifest.json").read_bytes() == before
     assert ResultsDir.open(tmp_path, "study").read("0", anything).equals(FRAME)
@@ -79,7 +79,7 @@ def test_a_folder_that_was_taken_over_is_noticed(tmp_path: Path) -> None:
     claimed(tmp_path, study={"runs": (1, 2), "seed": 9})
     with pytest.raises(ValueError, match="different seed"):
         mine.save("0", FRAME, 0.0)
-    assert not finished(tmp_path)
+    assert not count_finished(tmp_path)
 
 
 def test_what_one_wrote_in_the_instant_of_being_taken_over_is_nothing_of_the_other(
@@ -90,7 +90,7 @@ def test_what_one_wrote_in_the_instant_of_being_taken_over_is_nothing_of_the_oth
     with monkeypatch.context() as patch:
         patch.setattr(mine, "check", lambda: None)  # it was, just before
         mine.save("0", FRAME, 0.0)
-    assert other.finished(["0"], anything) == {}
+    assert other.read_finished(["0"], anything) == {}
 
 
 def test_fields_that_only_grow(tmp_path: Path) -> None:
@@ -113,15 +113,15 @@ def test_what_a_killed_writer_left_is_no_content(tmp_path: Path) -> None:
     left.write_text("PAR1")
     claimed(tmp_path)
     assert not left.exists()
-    assert finished(tmp_path) == 1
+    assert count_finished(tmp_path) == 1
 
 
 def test_half_a_line_of_timings_is_passed_over(tmp_path: Path) -> None:
     folder = begun(tmp_path)
     with (tmp_path / "timings.csv").open("a") as file:
         file.write("1,0.")  # killed
-    folder.time({"2": 3.0})
-    folder.time({"3": 4.0, "0": 0.5})
+    folder.add_timings({"2": 3.0})
+    folder.add_timings({"3": 4.0, "0": 0.5})
     assert folder.seconds() == {"0": 0.5, "3": 4.0}
     (tmp_path / "timings.csv").write_bytes(b"\xff\xfe\x00")
     assert folder.seconds() == {}
@@ -138,10 +138,10 @@ def test_half_a_line_of_timings_is_passed_over(tmp_path: Path) -> None:
         ('{"format": 4, "study": {}}', r"manifest\.json is not a manifest of format 3"),
         (
             '{"format": 2, "study": {}}',
-            "is of format 2, of an earlier state of peekrank, .* make the results again",
+            "has format 2 of an earlier peekrank, .* compute the results again",
         ),
-        ('{"format": 3, "study": 7}', "describes no study"),
-        ('{"format": 3, "experiment": {}}', "describes no study"),
+        ('{"format": 3, "study": 7}', "does not describe any study"),
+        ('{"format": 3, "experiment": {}}', "does not describe any study"),
         ('{"format": 3, "study": {}}', "different runs, seed, content of the data"),
     ],
 )

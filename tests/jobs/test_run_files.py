@@ -81,19 +81,19 @@ def test_two_writers_lose_nothing(tmp_path: Path) -> None:
 
 
 def stored(digest: str = "d") -> pl.DataFrame:
-    rows = run_files.table({0: curve(0)}, [0])
+    rows = run_files.concat_runs({0: curve(0)}, [0])
     return rows.select(pl.lit(digest).alias("digest"), pl.all())
 
 
 @pytest.mark.parametrize(
     ("broken", "why"),
     [
-        (pl.DataFrame({"run": [0, 0, 0]}), "does not hold those runs"),
-        (stored("of another learner"), "does not hold those runs"),
-        (stored().head(0), "does not hold those runs"),
-        (stored().head(2), "does not hold whole runs"),
-        (stored().with_columns(checkpoints=pl.Series([1, 2, 3])), "does not hold whole runs"),
-        (stored().with_columns(run=pl.Series([0, 0, 1])), "does not hold whole runs"),
+        (pl.DataFrame({"run": [0, 0, 0]}), "does not hold these runs"),
+        (stored("of another learner"), "does not hold these runs"),
+        (stored().head(0), "does not hold these runs"),
+        (stored().head(2), "does not hold complete runs"),
+        (stored().with_columns(checkpoints=pl.Series([1, 2, 3])), "does not hold complete runs"),
+        (stored().with_columns(run=pl.Series([0, 0, 1])), "does not hold complete runs"),
         (stored().with_columns(regret=pl.Series([0.0, 0.0, np.nan])), "holds values that are not finite"),
     ],
     ids=["other columns", "another learner", "empty", "cut", "other rounds", "mixed runs", "not finite"],
@@ -104,5 +104,5 @@ def test_files_that_hold_something_else(broken: pl.DataFrame, why: str, tmp_path
     stored().write_parquet(tmp_path / "runs" / "d-000000.parquet")
     assert runs_in(tmp_path) == {0: 8.0}
     broken.write_parquet(tmp_path / "runs" / "d-000000.parquet")
-    with pytest.raises(ValueError, match=rf"d-000000\.parquet {why}; remove it to have it done again"):
+    with pytest.raises(ValueError, match=rf"d-000000\.parquet {why}; remove the file to compute it again"):
         runs_in(tmp_path)

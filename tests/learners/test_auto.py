@@ -29,7 +29,7 @@ def test_a_lift_takes_over_where_relevance_is_a_product(k: int) -> None:
     auto = Auto(max_grade=1, expand=6)
     agent = Agent(auto, m=6, k=k, d=3)
     run_agents([agent], products(12_000, 2), measure=DCG())
-    assert auto.in_charge(agent.state) == Ridge(expand=6)
+    assert auto.champion(agent.state) == Ridge(expand=6)
     X = np.array([[1, 1, 0], [1, -1, 0], [-1, -1, 0], [-1, 1, 0]], np.float32)
     assert set(np.argsort(-auto.scores(agent.state, X))[:2].tolist()) == {0, 2}
 

@@ -128,9 +128,9 @@ def test_an_item_moves_to_the_last_position_that_is_seen() -> None:
         if state.clock[0] == 0:
             show(state, rng.random(6))
         uniforms = rng.random(6)
-        twin = state._replace(**{name: getattr(state, name).copy() for name in ("clock", "questions")})
+        twin = state._replace(**{name: getattr(state, name).copy() for name in ("clock", "to_explore")})
         plain = show(state._replace(clock=np.r_[state.clock[0], 0, state.clock[2:]]), uniforms)[0]
-        item = twin.questions[slot] if (slot := int(uniforms[0] * twin.clock[0])) < twin.clock[1] else None
+        item = twin.to_explore[slot] if (slot := int(uniforms[0] * twin.clock[0])) < twin.clock[1] else None
         ranking, token = show(state, uniforms)
         if item is None or item in plain[:2]:
             assert token[0] == 0
@@ -399,7 +399,7 @@ def test_rounds_without_answers_do_not_count() -> None:
     for _ in range(3):
         tell(state, asked, np.full(4, np.nan))
         assert state.clock[:2].tolist() == [left + 1, questions + 1]
-        assert sorted(state.questions.tolist()) == [0, 1, 2, 3]
+        assert sorted(state.to_explore.tolist()) == [0, 1, 2, 3]
     plain = show(state, np.full(5, 0.99))
     tell(state, plain, np.full(4, np.nan))
     assert state.clock[:2].tolist() == [left + 1, questions + 1]

@@ -25,12 +25,12 @@ from peekrank import (
     fixed_items,
     simulate,
 )
-from peekrank._jit import machine_code
+from peekrank._jit import compile_for
 from peekrank.engine import run_agents
 from peekrank.engine.serialization import arrays_of
 from peekrank.learners import learner as learner_named
 from peekrank.learners._champion.comparison import reach
-from peekrank.learners._champion.state import CAUTION, CENTRE, CHARGE, WEIGHTS
+from peekrank.learners._champion.state import CAUTION, CENTRE, CHAMPION, WEIGHTS
 from peekrank.spec import format_spec
 from peekrank.surrogates import RankSVM
 from peekrank.types import Floats, Learner, Shape
@@ -52,7 +52,7 @@ def played(team: tuple[Learner, ...], T: int, seed: int = 0, **options: Any) -> 
 
 def test_a_better_challenger_takes_over_with_its_evidence() -> None:
     champion, agent = played((BAD, GOOD), 60_000, share=2.0)
-    assert champion.in_charge(agent.state) == GOOD
+    assert champion.champion(agent.state) == GOOD
     first = champion.promotions(agent.state)[0]
     assert (first.before, first.after) == (format_spec(BAD), format_spec(GOOD))
     assert 0 <= first.low <= first.difference <= first.high
@@ -63,7 +63,7 @@ def test_a_better_challenger_takes_over_with_its_evidence() -> None:
 def test_a_worse_challenger_never_takes_over() -> None:
     for seed in range(3):
         champion, agent = played((GOOD, BAD), 20_000, seed)
-        assert champion.in_charge(agent.state) == GOOD
+        assert champion.champion(agent.state) == GOOD
         assert champion.promotions(agent.state) == []
         standing = champion.member_status(agent.state)[1]
         assert standing.low < 0
@@ -114,7 +114,7 @@ def test_evidence_is_without_bias_by_enumeration(team: tuple[Learner, ...], k: i
     kept = {name: arrays[name].copy() for name in champion.persistent}
     X, draws = np.empty((4, 0), np.float32), champion.n_uniforms(shape)
     ranking, token, propensities = np.empty(4, np.int64), np.zeros(champion.token_size(shape)), np.empty(4)
-    rank = machine_code(champion.kernels.rank, state, X, np.empty(draws), ranking, token)
+    rank = compile_for(champion.kernels.rank, state, X, np.empty(draws), ranking, token)
     gains = rng.random(4)
 
     def outcome(uniforms: Floats) -> tuple[Any, ...]:
@@ -135,7 +135,7 @@ def test_evidence_is_without_bias_by_enumeration(team: tuple[Learner, ...], k: i
     assert champion.kernels.propensities is not None
     champion.kernels.propensities(state, X, ranking, token, propensities)
     np.testing.assert_allclose(propensities, exact, atol=1e-9)
-    off = state.worth[1] - state.worth[state.clock[CHARGE]]
+    off = state.item_weights[1] - state.item_weights[state.clock[CHAMPION]]
     assert mean == pytest.approx(float(off @ gains), abs=1e-9)
     assert np.all(propensities >= 3.0 * 1024 ** (-1 / 3) * np.abs(off) / 2 - 1e-12) or propensities.max() > 0.5
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from helpers.learner_checks import cases
 from peekrank import (
     DCG,
     FTPL,
@@ -104,8 +105,7 @@ def test_every_registered_learner_is_checked() -> None:
     assert {type(learner) for learner in LEARNERS} == {REGISTRY[name] for name in REGISTRY.built_in}
 
 
-@pytest.mark.parametrize("check", LEARNER_CHECKS.values(), ids=LEARNER_CHECKS.keys())
-@pytest.mark.parametrize("learner", LEARNERS, ids=str)
+@pytest.mark.parametrize(("learner", "check"), cases(LEARNERS))
 def test_learner_passes(learner: Learner, check: Callable[[Learner], None]) -> None:
     check(learner)
 
@@ -183,8 +183,9 @@ class Broken:
     def init(self, shape: Shape) -> CountState:
         return CountState(np.zeros(shape.m), np.zeros(shape.m), sort_space(shape.m))
 
-    def fault(self, state: CountState) -> str:
-        return "" if np.isfinite(state.scores).all() else "its scores must be finite"
+    def validate_state(self, state: CountState) -> None:
+        if not np.isfinite(state.scores).all():
+            raise ValueError("its scores must be finite")
 
     def scores(self, state: CountState, X: Features) -> Floats:
         return state.scores
@@ -245,8 +246,8 @@ class Forgets(Broken):
 
 
 class BelievesAnything(Broken):
-    def fault(self, state: CountState) -> str:
-        return ""
+    def validate_state(self, state: CountState) -> None:
+        pass
 
 
 class TakesItsPlaceInMind(Broken):
@@ -378,10 +379,10 @@ class Nameless:
 
 def test_a_learner_that_lacks_a_member_is_told_which() -> None:
     incomplete: Any = Nameless()
-    with pytest.raises(ValueError, match="is no learner: it lacks name, variable_length, memory, kernels, "):
+    with pytest.raises(ValueError, match="is no learner: it lacks name, variable_length, persistent, kernels, "):
         Agent(incomplete, m=3, k=1)
     with pytest.raises(
-        CheckError, match=r"^every_member_is_there: Nameless lacks name, variable_length, memory, kernels, "
+        CheckError, match=r"^every_member_is_there: Nameless lacks name, variable_length, persistent, kernels, "
     ):
         check_learner(incomplete)
 

@@ -21,7 +21,7 @@ from peekrank.games.analysis import analyse
 from peekrank.games.classic import CLASSIC, classic
 from peekrank.games.game import Game
 from peekrank.games.ranking import ranking_game
-from peekrank.games.rate import Rate
+from peekrank.games.rates import Rate
 from peekrank.learners.feedexp3.learner import FeedExp3
 from peekrank.learners.feedexp3.state import FeedExp3State
 from peekrank.measures import AveragePrecision
@@ -144,8 +144,8 @@ def test_every_row_of_the_plan_is_in_its_bound(case: Case) -> None:
     losses = case.loss[plan.action]
     assert len(np.unique(losses.round(12), axis=0)) == len(losses)
     assert np.allclose(losses.min(axis=0), case.loss.min(axis=0))
-    assert plan.price == pytest.approx((plan.q @ case.loss - losses.min(axis=0)).max())
-    assert plan.most == pytest.approx(max(plan.price, np.ptp(losses, axis=0).max()))
+    assert plan.cost == pytest.approx((plan.q @ case.loss - losses.min(axis=0)).max())
+    assert plan.max_loss == pytest.approx(max(plan.cost, np.ptp(losses, axis=0).max()))
 
 
 def least_width(case: Case, action: Ints) -> float:
@@ -199,7 +199,7 @@ class Twin:
 
     def tuning(self) -> tuple[float, float]:
         plan, T = self.plan, self.case.learner.horizon
-        C, D, entropy = plan.width, plan.price, log(len(plan.action))
+        C, D, entropy = plan.width, plan.cost, log(len(plan.action))
         if T is not None:
             gamma = (C**2 * entropy / (8 * D**2 * T)) ** (1 / 3)
             return gamma, 8 * D * gamma**2 / C**2
@@ -241,8 +241,8 @@ def test_the_bound_is_the_sum_that_was_proved(case: Case, horizon: int) -> None:
     entropy = log(len(plan.action))
     known = FeedExp3(case.learner.measure, horizon).bound(case.shape, horizon)
     gammas, etas = np.geomspace(1e-5, 0.5, 400)[:, None], np.geomspace(1e-7, 10, 4000)
-    tried = gammas * plan.price * horizon + entropy / etas + etas * plan.width**2 * horizon / (8 * gammas)
-    assert known == pytest.approx(min(tried.min(), plan.most * horizon), rel=1e-3)
+    tried = gammas * plan.cost * horizon + entropy / etas + etas * plan.width**2 * horizon / (8 * gammas)
+    assert known == pytest.approx(min(tried.min(), plan.max_loss * horizon), rel=1e-3)
     if horizon <= 1000:
         twin = Twin(case, 0)
         tunings = []
@@ -250,10 +250,10 @@ def test_the_bound_is_the_sum_that_was_proved(case: Case, horizon: int) -> None:
             tunings.append(twin.tuning())
         gamma, eta = np.array(tunings).T
         assert np.all(np.diff(eta) <= 0)
-        total = plan.price * gamma.sum() + entropy / eta[-1] + plan.width**2 / 8 * np.sum(eta / gamma)
+        total = plan.cost * gamma.sum() + entropy / eta[-1] + plan.width**2 / 8 * np.sum(eta / gamma)
         anytime = case.learner.bound(case.shape, horizon)
         assert anytime is not None
-        assert min(total, plan.most * horizon) <= anytime <= min(1.3 * total, plan.most * horizon)
+        assert min(total, plan.max_loss * horizon) <= anytime <= min(1.3 * total, plan.max_loss * horizon)
 
 
 def test_the_bound_in_closed_form() -> None:
@@ -265,16 +265,16 @@ def test_the_bound_in_closed_form() -> None:
 @pytest.mark.parametrize("case", cases())
 def test_a_horizon_that_is_too_short_is_warned_of(case: Case) -> None:
     plan = case.learner.plan(case.shape)
-    for rounds in range(1, plan.least_horizon + 3):
+    for rounds in range(1, plan.min_horizon + 3):
         learner = FeedExp3(case.learner.measure, rounds, case.learner.max_grade)
         bound = learner.bound(case.shape, rounds)
         assert bound is not None
-        if rounds < plan.least_horizon:
-            assert bound == plan.most * rounds
+        if rounds < plan.min_horizon:
+            assert bound == plan.max_loss * rounds
             with pytest.warns(UserWarning, match=f"says nothing below {plan.least_horizon} rounds"):
                 learner.init(case.shape)
         else:
-            assert bound < plan.most * rounds or rounds == plan.least_horizon
+            assert bound < plan.max_loss * rounds or rounds == plan.min_horizon
             learner.init(case.shape)
 
 
@@ -311,7 +311,7 @@ def test_of_actions_that_show_the_same_the_cheap_one_explores() -> None:
     shown = [["-", "-"], ["-", "-"], ["a", "b"], ["x", "y"]]
     plan = FeedExp3(Game.of([[0, 1], [1, 0], [9, 9], [2, 2]], shown)).plan(Shape(4, 0, 1))
     assert plan.q.tolist() == [0, 0, 0, 1]
-    assert (plan.width, plan.price) == (1, 2)
+    assert (plan.width, plan.cost) == (1, 2)
 
 
 def test_hopeless_games_are_refused_with_the_reason() -> None:
@@ -337,7 +337,7 @@ class OwnAP:
 
 def test_a_measure_of_ones_own_is_learned_where_it_can_be() -> None:
     one, two = (FeedExp3(measure).plan(Shape(3, 0, 2)) for measure in (OwnAP(), AveragePrecision()))
-    assert (one.width, one.price, one.most) == pytest.approx((two.width, two.price, two.most))
+    assert (one.width, one.cost, one.max_loss) == pytest.approx((two.width, two.cost, two.max_loss))
     with pytest.raises(ValueError, match=r"^hopeless: no sum of what actions show"):
         FeedExp3(OwnAP()).init(Shape(3, 0, 1))
 
@@ -452,12 +452,12 @@ def test_it_passes_every_check_of_a_learner(learner: FeedExp3) -> None:
 def test_a_game_does_not_need_to_be_small_in_numbers() -> None:
     game = partial(Game.of, feedback=[["-", "-"], ["-", "-"], ["heads", "tails"]])
     small, large = (FeedExp3(game([[0, x], [x, 0], [x, x]])).plan(Shape(3, 0, 1)) for x in (1, 10**9))
-    assert (large.width, large.price, large.most) == pytest.approx(
-        (1e9 * small.width, 1e9 * small.price, 1e9 * small.most)
+    assert (large.width, large.cost, large.max_loss) == pytest.approx(
+        (1e9 * small.width, 1e9 * small.cost, 1e9 * small.max_loss)
     )
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert large.least_horizon == small.least_horizon
+        assert large.min_horizon == small.min_horizon
 
 
 @pytest.mark.parametrize(("m", "grades"), [(2, 2), (3, 2), (2, 4), (3, 3), (4, 2)])

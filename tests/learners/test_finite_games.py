@@ -11,7 +11,7 @@ import pytest
 from peekrank import DCG, NDCG, NW2, Agent, BlockFTRL, FeedExp3, Precision
 from peekrank.games.classic import classic
 from peekrank.games.game import Game
-from peekrank.learners._finite_games import MOST_ACTIONS, MOST_OUTCOMES, NO_SYMBOL, finite, max_grade_of, symbol_of
+from peekrank.learners._finite_games import MAX_ACTIONS, MAX_OUTCOMES, NO_SYMBOL, finite, max_grade_of, symbol_of
 from peekrank.types import Measure, Shape
 
 
@@ -52,7 +52,7 @@ def test_a_game_of_another_shape_is_refused(shape: Shape) -> None:
 
 @pytest.mark.parametrize(("m", "top"), [(7, 1), (6, 3), (1_000_000, 1), (2, 255)])
 def test_games_too_large_to_be_written_down_are_refused(m: int, top: int) -> None:
-    with pytest.raises(ValueError, match=f"m = {m}: .* up to {MOST_ACTIONS} rankings and {MOST_OUTCOMES} rel"):
+    with pytest.raises(ValueError, match=f"m = {m}: .* up to {MAX_ACTIONS} rankings and {MAX_OUTCOMES} rel"):
         finite(DCG(), Shape(m, 0, 1), top)
 
 

@@ -21,8 +21,8 @@ from peekrank.learners.marginftrl.plan import (
     ALLOWED,
     ANSWERED,
     BETA,
+    COST,
     LENGTH,
-    PRICE,
     ROUNDS,
     SAFE,
     MarginFTRLState,
@@ -178,7 +178,7 @@ def agree(state: MarginFTRLState, twin: Twin, shown: Shown, ranking: Ints, token
     n = len(ranking)
     assert shown.ranking.tolist() == ranking.tolist(), t
     np.testing.assert_allclose(shown.token, token, rtol=1e-7)
-    np.testing.assert_allclose(state.asked[:n], twin.gamma, rtol=1e-6, atol=1e-12)
+    np.testing.assert_allclose(state.explore_probs[:n], twin.gamma, rtol=1e-6, atol=1e-12)
     np.testing.assert_allclose(state.items.costs, twin.L, rtol=1e-7, atol=1e-9)
     np.testing.assert_allclose(state.items.rounds, twin.own, rtol=1e-9)
     assert state.numbers[BETA] == pytest.approx(twin.beta, rel=1e-9)
@@ -212,7 +212,7 @@ def every_outcome(
     """All that a round can come to under the present plan: probability, item asked about, ranking and token."""
     here = np.arange(len(state.items.costs)) if here is None else here
     m, k = len(here), state.k
-    gamma = state.asked[:m]
+    gamma = state.explore_probs[:m]
     questions = [(float(gamma[j]), j) for j in range(m)] + [(1 - float(gamma.sum()), None)]
     starts = np.concatenate([[0.0], np.cumsum(gamma)])
     none = np.zeros(k)
@@ -268,8 +268,8 @@ def test_propensities_are_exact_and_estimates_without_bias(of: LinearMeasure, m:
                 assert shown.token[0] == 0
             else:
                 assert used.tolist() == [item]
-        quiet = 1 - state.asked[:m].sum()
-        assert state.asked[:m] @ asked / quiet == pytest.approx(state.numbers[PRICE], abs=1e-12)
+        quiet = 1 - state.explore_probs[:m].sum()
+        assert state.explore_probs[:m] @ asked / quiet == pytest.approx(state.numbers[COST], abs=1e-12)
         assert total == pytest.approx(1, abs=1e-12)
         np.testing.assert_allclose(weight / quiet, x, atol=1e-11)
         np.testing.assert_allclose(taught, state.propensity[:m], atol=1e-12)
@@ -352,7 +352,7 @@ def test_pathwise_inequality(of: LinearMeasure, k: int, kind: str) -> None:
                 estimate[i] += (row[i] - state.items.hints[i]) / P
         gained += float(x @ estimate)
         estimates += estimate
-        price += float(state.numbers[PRICE])
+        price += float(state.numbers[COST])
         tell(state, shown, row)
     close(state)
     np.testing.assert_allclose(state.items.costs, estimates, atol=1e-9 * T)
@@ -388,7 +388,7 @@ def test_discounted_regret_is_what_beta_has_become(of: LinearMeasure, k: int, ki
             x, estimate = by_item(state, state.space.x), state.items.hints.copy()
             for i, P in zip(shown.ranking[:k], shown.token[1:], strict=True):
                 estimate[i] += (row[i] - state.items.hints[i]) / P if P > 0 else 0.0
-            now, new = now + float(x @ estimate + state.numbers[PRICE]), new + estimate
+            now, new = now + float(x @ estimate + state.numbers[COST]), new + estimate
             tell(state, shown, row)
 
 
@@ -402,7 +402,7 @@ def test_the_point_travels_no_farther_than_late_answers_are_charged_for(
     state, c = learner.init(shape), learner.scale(shape)
     x = np.full(m, np.nan)
     for row in hard(kind, T, m, seed=4):
-        beta, spent = float(state.numbers[BETA]), state.clock[ANSWERED] * state.numbers[PRICE]
+        beta, spent = float(state.numbers[BETA]), state.clock[ANSWERED] * state.numbers[COST]
         ends = state.clock[ANSWERED] >= state.clock[LENGTH]
         shown = show(state, rng.random(learner.n_uniforms(shape)))
         if ends:
@@ -436,7 +436,7 @@ def test_a_round_at_safe_rates_loses_no_more_than_the_proof_says(of: LinearMeasu
         assert state.clock[SAFE] == 1
         assert beta == 1.5 * c.start
         assert state.propensity.min() >= sqrt(c.V / (8 * beta * c.E)) * (1 - 1e-12)
-        assert state.asked.sum() <= 0.5
+        assert state.explore_probs.sum() <= 0.5
         start, x = state.items.costs.copy(), by_item(state, state.space.x)
 
         def potential(y: Floats, costs: Floats, beta: float = beta) -> float:
@@ -452,7 +452,7 @@ def test_a_round_at_safe_rates_loses_no_more_than_the_proof_says(of: LinearMeasu
                 y = led(-moved, 1 / beta, state.positions.weights)
                 mean += probability * (potential(x, moved) - potential(y, moved))
             zeta = sqrt(2 * c.E / (c.V * beta))
-            assert mean + state.numbers[PRICE] <= R / sqrt(beta) * (1 + zeta / 4) + 1e-9
+            assert mean + state.numbers[COST] <= R / sqrt(beta) * (1 + zeta / 4) + 1e-9
 
 
 # --- the guard
@@ -473,7 +473,7 @@ def test_safe_rates_are_taken_for_good_when_beta_has_grown_too_fast() -> None:
     for _ in range(300):
         tell(state, show(state, rng.random(learner.n_uniforms(shape))), rng.random(5) < np.linspace(0.1, 0.9, 5))
         assert np.all(state.items.hints == 0.5)
-        assert np.ptp(state.asked) < 0.5
+        assert np.ptp(state.explore_probs) < 0.5
         assert state.clock[SAFE] == 1
         assert state.clock[LENGTH] <= 1
 

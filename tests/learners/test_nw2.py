@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 from helpers import naive
 from helpers.games import exact_losses
 from helpers.hard_streams import bernoulli, cyclic, swapping
+from helpers.learner_checks import further_cases
 from peekrank import Agent, Game, Precision, Shape, fixed_items, measure, simulate
-from peekrank.checks import LEARNER_CHECKS
 from peekrank.games.classic import classic
 from peekrank.learners._shared import ShortHorizonWarning
 from peekrank.learners.nw2.learner import NW2, _action_probabilities
-from peekrank.learners.nw2.stationary import exponentials, settle, share_space
+from peekrank.learners.nw2.stationary import exponentials, share_space, stationary_distribution
 from peekrank.learners.nw2.tables import (
     Tables,
     game_tables,
@@ -94,8 +94,8 @@ def test_estimates_of_precision_are_unbiased(m: int, n: int, offset: float) -> N
     for relevance in product((0, 1), repeat=m):
         told = np.zeros(len(t.target))
         for a, ranking in enumerate(t.rankings):
-            for i in range(t.told_of[a], t.told_of[a + 1]):
-                told[t.told[i]] += t.values[i, relevance[ranking[0]]]
+            for i in range(t.observed_from[a], t.observed_from[a + 1]):
+                told[t.observed[i]] += t.values[i, relevance[ranking[0]]]
         loss = [-naive.precision(t.rankings[a], relevance, n) for a in t.actions[:-1]]
         assert told.tolist() == [loss[j] - loss[i] for i, j in zip(t.source, t.target, strict=True)]
     assert np.abs(t.values).max() == t.largest
@@ -109,8 +109,8 @@ def test_estimates_of_games_are_unbiased(name: str) -> None:
     for outcome in range(len(game.outcomes)):
         told = np.zeros(len(t.target))
         for a in range(len(t.rankings)):
-            for i in range(t.told_of[a], t.told_of[a + 1]):
-                told[t.told[i]] += t.values[i, seen[a, outcome]]
+            for i in range(t.observed_from[a], t.observed_from[a + 1]):
+                told[t.observed[i]] += t.values[i, seen[a, outcome]]
         best = loss[t.actions[:-1], outcome]
         np.testing.assert_allclose(told, best[t.target] - best[t.source], atol=1e-12)
 
@@ -127,8 +127,8 @@ def test_estimates_of_other_measures_are_unbiased(name: str, m: int, k: int) -> 
         told = np.zeros(len(t.target))
         for a, ranking in enumerate(t.rankings):
             symbol = int("".join(str(relevance[item]) for item in ranking[:k]), 2)
-            for i in range(t.told_of[a], t.told_of[a + 1]):
-                told[t.told[i]] += t.values[i, symbol]
+            for i in range(t.observed_from[a], t.observed_from[a + 1]):
+                told[t.observed[i]] += t.values[i, symbol]
         best = loss[t.actions[:-1]]
         np.testing.assert_allclose(told, best[t.target] - best[t.source], atol=1e-12)
 
@@ -175,7 +175,7 @@ def test_shares_are_stationary(m: int, n: int, spread: float) -> None:
     shares = np.full(classes, 1 / classes)
     for _ in range(3):
         sums = rng.random(len(t.target)) * spread * 10
-        settle(sums, 0.1, t, space, shares)
+        stationary_distribution(sums, 0.1, t, space, shares)
         Q = np.zeros((classes, classes))
         Q[t.source, t.target] = np.exp(-0.1 * sums)
         Q /= Q.sum(axis=1, keepdims=True)
@@ -193,7 +193,7 @@ def test_shares_are_stationary_after_a_turn(m: int) -> None:
     for values in (worth, -worth, np.random.default_rng(0).permutation(worth)):
         of_class = values[t.rankings[t.actions[:-1], :2]].sum(axis=1)
         sums = of_class[t.target] - of_class[t.source]
-        settle(sums, 1.0, t, space, shares)
+        stationary_distribution(sums, 1.0, t, space, shares)
         assert residual(sums, 1.0, t, shares) < 1.0001e-9
 
 
@@ -201,7 +201,7 @@ def test_shares_of_many_classes() -> None:
     """More than 1,000 classes: no matrix."""
     t = precision_tables(46, 2)
     shares, sums = np.full(1035, 1 / 1035), np.random.default_rng(0).random(len(t.target)) * 5
-    settle(sums, 1.0, t, share_space(t), shares)
+    stationary_distribution(sums, 1.0, t, share_space(t), shares)
     assert residual(sums, 1.0, t, shares) < 1.0001e-9
 
 
@@ -211,7 +211,7 @@ def test_a_new_inverse_is_exact(seed: int) -> None:
     t, rng = precision_tables(4, 2), np.random.default_rng(seed)
     space, shares, sums = share_space(t), rng.dirichlet(np.ones(6)), 30 * rng.random(len(t.target)) ** 3
     ground, before = int(np.argmax(shares)), shares.copy()
-    settle(sums, 1.0, t, space, shares)
+    stationary_distribution(sums, 1.0, t, space, shares)
     assert not np.allclose(before, shares, atol=1e-3)
     assert space.inverse.any()
     chain = [[Fraction(0)] * 6 for _ in range(6)]
@@ -254,7 +254,7 @@ def test_inverses_last_for_many_rounds() -> None:
     sums = rng.standard_normal(len(t.target))
     for _ in range(1000):
         before = space.inverse.copy()
-        settle(sums, 1.0, t, space, shares)
+        stationary_distribution(sums, 1.0, t, space, shares)
         renewed += not np.array_equal(space.inverse, before)
         assert residual(sums, 1.0, t, shares) < 1.0001e-9
         assert shares.sum() == pytest.approx(1, abs=1e-14)
@@ -269,7 +269,7 @@ def test_corrections_that_go_too_far() -> None:
     for _ in range(300):
         sums = 20 * rng.standard_normal(len(t.target))
         for _ in range(5):
-            settle(sums, 1.0, t, space, shares)
+            stationary_distribution(sums, 1.0, t, space, shares)
             assert residual(sums, 1.0, t, shares) < 1.0001e-9
             assert shares.min() >= 0
             sums += rng.standard_normal(len(sums))
@@ -280,7 +280,7 @@ def test_shares_where_one_class_is_far_ahead(m: int, n: int) -> None:
     """Sums that differ by far more than exp can tell: nothing but the best class remains, and all is finite."""
     t, shares = precision_tables(m, n), np.full(comb(m, n), 1 / comb(m, n))
     loss = np.array([-sum(t.rankings[a, :n]) for a in t.actions[:-1]], dtype=np.float64)
-    settle(1e9 * (loss[t.target] - loss[t.source]), 1.0, t, share_space(t), shares)
+    stationary_distribution(1e9 * (loss[t.target] - loss[t.source]), 1.0, t, share_space(t), shares)
     assert shares[np.argmin(loss)] == pytest.approx(1, abs=2e-9)
     assert shares.min() >= 0
     assert shares.sum() == pytest.approx(1, abs=1e-14)
@@ -549,8 +549,8 @@ def lemma_sum(p: Floats, t: Tables, constants: Any, eta: float, state: Any) -> f
         neighborhood += [t.actions[-1] + d for d, b in enumerate(t.border) if e in (b, t.reverse[b])]
         total += Q * p[k] ** 2 * sum(t.largest**2 / P[b] for b in neighborhood)
         for b in neighborhood:
-            for i in range(t.told_of[b], t.told_of[b + 1]):
-                if t.told[i] == e:
+            for i in range(t.observed_from[b], t.observed_from[b + 1]):
+                if t.observed[i] == e:
                     total += Q * p[k] ** 2 * np.square(t.values[i]).max() / P[b]
     return total
 
@@ -567,7 +567,7 @@ def test_variance_is_within_the_lemma(name: str) -> None:
     t, eta, rng, largest = state.tables, state.rate, np.random.default_rng(0), 0.0
     for scale in np.repeat([0.1, 1, 3, 10], 30) / eta:
         state.sums[:] = rng.standard_normal(len(t.target)) * scale
-        settle(state.sums, eta, t, state.space, state.shares)
+        stationary_distribution(state.sums, eta, t, state.space, state.shares)
         total = lemma_sum(state.shares, t, constants, eta, state) * (1 - eta * t.largest * len(t.rankings))
         assert total <= constants.variance * (1 + 1e-12)
         largest = max(largest, total)
@@ -820,8 +820,7 @@ INSTANCES = [
 ]
 
 
-@pytest.mark.parametrize("check", LEARNER_CHECKS.values(), ids=LEARNER_CHECKS.keys())
-@pytest.mark.parametrize("learner", INSTANCES, ids=str)
+@pytest.mark.parametrize(("learner", "check"), further_cases(INSTANCES))
 def test_passes_every_check(learner: Learner, check: Callable[[Learner], None]) -> None:
     check(learner)
 

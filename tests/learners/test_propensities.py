@@ -25,7 +25,7 @@ from peekrank import (
     SumLoss,
     Uniform,
 )
-from peekrank._jit import machine_code
+from peekrank._jit import compile_for
 from peekrank.engine.serialization import arrays_of
 from peekrank.surrogates import KL, RankSVM
 from peekrank.types import Features, Floats, Learner
@@ -61,7 +61,7 @@ def enumerated(agent: Agent, X: Features) -> tuple[Floats, Floats]:
     draws, k = learner.n_uniforms(shape), min(shape.k, len(X))
     ranking, token, out = np.empty(len(X), np.int64), np.zeros(learner.token_size(shape)), np.empty(len(X))
     assert learner.kernels.propensities is not None
-    rank = machine_code(learner.kernels.rank, state, X, np.empty(draws), ranking, token)
+    rank = compile_for(learner.kernels.rank, state, X, np.empty(draws), ranking, token)
 
     def outcome(uniforms: Floats) -> frozenset[Any]:
         for name, array in kept.items():

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from helpers.naive_exploration import doubts, price
 from peekrank import NDCG, Agent, Decision, Ridge, Rounds, RTopKF, Shape, Uniform, simulate
 from peekrank.engine.serialization import arrays_of
-from peekrank.learners.ridge.learner import MOST_COLUMNS
+from peekrank.learners.ridge.learner import MAX_COLUMNS
 from peekrank.learners.ridge.state import RESERVE, RidgeState
 from peekrank.types import Features, Floats, linear_in_features
 
@@ -307,7 +307,7 @@ def test_wild_features(kind: str, learner: Ridge) -> None:
         assert np.array_equal(np.sort(decision.ranking), np.arange(M))
     for name, array in arrays_of(agent.state):
         assert np.isfinite(array).all(), name
-    assert not learner.fault(agent.state)
+    learner.validate_state(agent.state)
     assert not agent.failure()
 
 
@@ -523,10 +523,10 @@ def test_scores_are_what_lists_are_sorted_by() -> None:
 
 def test_too_many_columns_are_refused_with_a_name() -> None:
     with pytest.raises(ValueError, match=r"d = 2,001: .* 2,000 at most\. Use rtopkf"):
-        Agent(Ridge(), m=3, k=1, d=MOST_COLUMNS + 1)
-    with pytest.raises(ValueError, match=r"d = 1,500 and lift = 600: .*rtopkf"):
+        Agent(Ridge(), m=3, k=1, d=MAX_COLUMNS + 1)
+    with pytest.raises(ValueError, match=r"d = 1,500 and expand = 600: .*rtopkf"):
         Agent(Ridge(expand=600), m=3, k=1, d=1500)
-    with pytest.raises(ValueError, match=r"forget = 0\.4: must be a number from 0\.5 to 1"):
+    with pytest.raises(ValueError, match=r"decay = 0\.4: must be a number from 0\.5 to 1"):
         Ridge(decay=0.4)
     with pytest.raises(ValueError, match=r"explore = 'thompson': must be 'doubt' or 'sampling'"):
         Ridge("thompson")  # type: ignore[arg-type]
@@ -543,4 +543,5 @@ def test_forged_memories_are_refused() -> None:
         array = getattr(state, name)
         array.flags.writeable = True
         array[index] = value
-        assert agent.learner.fault(state), name
+        with pytest.raises(ValueError, match=r"^its "):
+            agent.learner.validate_state(state)

@@ -23,7 +23,7 @@ from peekrank.types import Features, Floats, Ints
 
 NO_FEATURES: Features = np.empty((0, 0), dtype=np.float32)
 LEFT, OPEN, BLOCK, UNSETTLED = 0, 1, 2, 3  # what the clock of a state holds
-MEMORY = ("scores", "pending", "clock", "open_questions", "owed_questions")
+MEMORY = ("scores", "pending", "clock", "open_explorations", "owed_explorations")
 Order = Literal["leader", "fixed"]
 
 
@@ -243,7 +243,7 @@ def test_a_round_without_answers_is_put_back() -> None:
         shown = ask(state, when)
         answer(state, shown, np.full(4, np.nan))
         assert state.clock.tolist() == [5, 2, 1, 2]
-        assert state.open_questions.tolist() == [1, 1]
+        assert state.open_explorations.tolist() == [1, 1]
         assert not state.pending.any()
         assert ask(state, when).cell == untouched.cell == (0 if when < 0.5 else -1)
 

@@ -423,7 +423,7 @@ def test_features_that_are_no_numbers_are_refused(wrong: float) -> None:
 
 
 def test_too_few_answers_are_refused() -> None:
-    with pytest.raises(ValueError, match="k = 1: rtopkf needs k = 2 at least"):
+    with pytest.raises(ValueError, match="k = 1: rtopkf needs at least k = 2"):
         Agent(RTopKF(RankSVM()), m=5, k=1, d=D)
     with pytest.raises(ValueError, match="rtopkf needs items with features"):
         Agent(RTopKF(), m=5, k=1)

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
 from helpers.hard_streams import bernoulli, cyclic, mean_regret, swapping
+from helpers.learner_checks import further_cases
 from peekrank import Agent, Precision, RTop1F, Shape, fixed_items, measure, play, simulate
 from peekrank._jit import specialise, unspecialised
-from peekrank.checks import LEARNER_CHECKS
 from peekrank.learners.setftrl import SetFTRL, SetFTRLState
 from peekrank.types import Features, Floats, Ints, Learner
 
@@ -174,18 +174,13 @@ INSTANCES = [
     SetFTRL(Precision(4, mean=False), 4000),
     SetFTRL(measure("p@3"), 4000),  # type: ignore[arg-type]
     SetFTRL(Precision(6, mean=False), 4000),
+    SetFTRL(Precision(2, mean=False)),
 ]
 
 
-@pytest.mark.parametrize("check", LEARNER_CHECKS.values(), ids=LEARNER_CHECKS.keys())
-@pytest.mark.parametrize("learner", INSTANCES, ids=str)
+@pytest.mark.parametrize(("learner", "check"), further_cases(INSTANCES))
 def test_passes_every_check(learner: Learner, check: Callable[[Learner], None]) -> None:
     check(learner)
-
-
-@pytest.mark.parametrize("name", LEARNER_CHECKS)
-def test_passes_every_check_without_a_horizon(name: str) -> None:
-    LEARNER_CHECKS[name](SetFTRL(Precision(2, mean=False)))
 
 
 @pytest.mark.parametrize(("m", "n", "k"), [(1, 1, 1), (2, 1, 2), (5, 2, 1), (5, 2, 4), (40, 5, 3), (40, 5, 20)])

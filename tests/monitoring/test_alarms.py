@@ -51,8 +51,8 @@ def world(n: int, rng: np.random.Generator, *, rate: float = 0.5, epsilon: float
     told = (positions < K) & (rng.random((n, M)) < rate)
     answers = np.where(told, liked, np.nan).astype(np.float64)
     return World(
-        np.arange(0, n * M + 1, M), np.tile(np.arange(M), n), propensities.ravel(), positions.ravel(), answers.ravel(),
-        np.full(n, K),
+        np.arange(0, n * M + 1, M), np.tile(np.arange(M), n), propensities.ravel(), positions.ravel(),
+        answers.ravel(), np.full(n, K),
     )  # fmt: skip
 
 
@@ -153,6 +153,7 @@ def test_false_alarms_are_as_rare_as_stated() -> None:
     assert np.mean(first) - 3 * spread > 1 / alpha
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["uniform", "greedy", "doubtsort", "blockftrl", "marginftrl"])
 def test_learners_show_items_as_often_as_they_say(name: str) -> None:
     """Propensities of live, adaptive learners: nothing is raised at one false alarm in a million."""
@@ -234,9 +235,9 @@ def test_facts_are_raised_once_until_they_are_over() -> None:
     watch.health("weights are not finite", [1.0, np.inf])
     watch.health("weights are not finite", [1.0, np.inf])
     assert [(alarm.name, alarm.times) for alarm in watch.raised()] == [
-        ("low-propensity", 1), ("failure", 1), ("overflow", 1),
+        ("low-propensity", 1), ("learner-failed", 1), ("overflow", 1),
     ]  # fmt: skip
-    assert "Item '2' had the propensity 0.05 in decision 1; 0.06 is promised" in watch.raised()[0].cause
+    assert "Item '2' had propensity 0.05 in decision 1; the minimum is 0.06" in watch.raised()[0].cause
     watch.health()
     watch.health("again")
     assert watch.raised()[1].times == 2
@@ -258,34 +259,34 @@ def test_alarms_are_json_and_metrics() -> None:
     watch = Monitor()
     watch.health("stuck")
     made = json.loads(json.dumps([alarm.as_dict() for alarm in watch.raised()]))
-    assert made[0]["name"] == "failure"
+    assert made[0]["name"] == "learner-failed"
     assert made[0]["item"] is None
     metrics = watch.metrics()
-    assert metrics['peekrank_alarms_total{alarm="failure"}'] == 1
+    assert metrics['peekrank_alarms_total{alarm="learner-failed"}'] == 1
     assert len(metrics) == 1 + len(NAMES)
 
 
 def test_what_makes_no_sense_is_refused() -> None:
     with pytest.raises(ValueError, match=r"alpha = 2\.0: must be a number above 0 and below 1"):
         Monitor(2.0)
-    with pytest.raises(ValueError, match="the least first"):
+    with pytest.raises(ValueError, match="in this order"):
         Monitor(grades=(1.0, 0.0))
-    with pytest.raises(ValueError, match=r"promised = 1\.0"):
+    with pytest.raises(ValueError, match=r"min_propensity = 1\.0"):
         Monitor(min_propensity=1.0)
     watch, three = Monitor(), np.zeros(3)
     with pytest.raises(ValueError, match=r"propensities of shape \(2,\)"):
         watch.observe(Outcome(np.arange(3), np.zeros(2), np.arange(3), three, 1))
     with pytest.raises(ValueError, match="items must be numbers from 0"):
         watch.observe(Outcome(np.array([-1, 0, 1]), three, np.arange(3), three, 1))
-    with pytest.raises(ValueError, match="columns do not fit each other"):
+    with pytest.raises(ValueError, match="columns do not match"):
         watch.observe_many(np.array([0, 4]), np.arange(3), three, np.arange(3), three, np.array([1]))
     watch.observe(Outcome(np.arange(3), three, np.arange(3), three, 2**40))  # more than there are
-    with pytest.raises(ValueError, match="'overall' is no part"):
+    with pytest.raises(ValueError, match="'overall' is missing or does not fit"):
         watch.restore({})
     arrays = watch.arrays()
-    with pytest.raises(ValueError, match="'items' holds something else than finite"):
+    with pytest.raises(ValueError, match="'items' must contain only finite"):
         watch.restore(arrays | {"items": np.full_like(arrays["items"], np.nan)})
-    with pytest.raises(ValueError, match="do not fit each other"):
+    with pytest.raises(ValueError, match="do not match each other"):
         watch.restore(arrays | {"recent": np.zeros((5, 2))})
 
 
@@ -297,9 +298,13 @@ def test_an_app_can_log_what_it_showed(tmp_path: Path) -> None:
             shown = None if t < 30 else [5, 4]  # the app knows better
             event = log.log_decision(decision, k=K, shown=shown)
             log.log_feedback(event, [1, np.nan])
-        with pytest.raises(ValueError, match=r"shown = \[5\]: must be items of the decision, each once, 2"):
+        with pytest.raises(
+            ValueError,
+            match=r"shown = \[5\]: must be at least 2 items of the decision, each "
+            "once",
+        ):
             log.log_decision(decision, k=K, shown=[5])
-        with pytest.raises(ValueError, match="must be items of the decision"):
+        with pytest.raises(ValueError, match="items of the decision"):
             log.log_decision(decision, k=K, shown=[5, 9])
         with pytest.raises(ValueError, match="each once"):
             log.log_decision(decision, k=K, shown=[5, 5])

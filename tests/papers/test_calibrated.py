@@ -107,13 +107,13 @@ def test_the_record_has_every_row() -> None:
 
 
 def test_verdicts_follow_what_was_played() -> None:
-    def played(cell: calibrated.Cell, **regret: tuple[float, float]) -> list[calibrated.Played]:
+    def played(cell: calibrated.Cell, **regret: tuple[float, float]) -> list[calibrated.PairResult]:
         """Regret a round on each side and its power of T, by learner."""
         checkpoints, luck, found = np.array([1_000, 2_000]), np.array([0.99, 1.0, 1.01]), []
         for name, (a_round, power) in regret.items():
             one = a_round * checkpoints * (checkpoints / checkpoints[-1]) ** (power - 1)
             both = np.tile(np.outer(one, luck), (2, 1, 1))
-            found.append(calibrated.Played(cell, 0.03, names[name], checkpoints, both))
+            found.append(calibrated.PairResult(cell, 0.03, names[name], checkpoints, both))
         return found
 
     names = {"unobservable_pair": "squared", "elsewhere": calibrated.AIMS_ELSEWHERE, "told": calibrated.KNOWS}

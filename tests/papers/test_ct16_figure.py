@@ -69,7 +69,7 @@ def invented(**ends: float) -> Any:
         "smooth": figure.SMOOTH, "random": figure.NOTHING, **{f"ours_{name[-1]}": name for name in figure.OURS},
     }  # fmt: skip
     curves = {names[n]: np.array([[v - 0.001] * 3, [v + 0.001] * 3]) for n, v in ends.items()}
-    return figure.Played("invented", 100, checkpoints, curves, dict.fromkeys(curves, 0))
+    return figure.FigureData("invented", 100, checkpoints, curves, dict.fromkeys(curves, 0))
 
 
 def test_each_pass_shows_every_query_once() -> None:

@@ -22,7 +22,7 @@ from peekrank.experiments.arena import ArenaResult, run_arena
 from peekrank.experiments.experiment import Experiment, Result
 from peekrank.games.analysis import analyse
 from peekrank.games.ranking import ranking_game
-from peekrank.games.rate import Rate
+from peekrank.games.rates import Rate
 from peekrank.papers import ALL, definitions
 from peekrank.papers.ct15 import figures as ct15_figures
 from peekrank.papers.ct15 import observability as ct15_observability
@@ -32,13 +32,13 @@ from peekrank.papers.ct16 import figure as ct16_figure
 from peekrank.papers.ct16 import surrogates as ct16_surrogates
 from peekrank.papers.ct16 import table as ct16_table
 from peekrank.papers.ours import arena, bounds, hopeless, open_rates
-from peekrank.papers.record import Claim, How, Made, Record, read_record
+from peekrank.papers.record import Claim, Options, Record, Results, read_record
 from peekrank.papers.zt import classification as zt_classification
 from peekrank.papers.zt import tables as zt_tables
 from peekrank.regret import default_checkpoints
 from peekrank.reports.markup import Table
 
-QUICKLY = How(Path("nowhere"), quick=True)
+QUICKLY = Options(Path("nowhere"), quick=True)
 SQRT, TWO_THIRDS, LINEAR, ZERO = Rate.SQRT, Rate.TWO_THIRDS, Rate.LINEAR, Rate.ZERO
 
 
@@ -82,14 +82,14 @@ def test_everything_is_made_in_a_look_and_nothing_twice(tmp_path: Path) -> None:
 
 def test_ct15_table_1_is_the_printed_one() -> None:
     assert ct15_tables.loss_matrix() == ct15.TABLE_1
-    made = ct15_tables.make_table_1(QUICKLY)
+    made = ct15_tables.reproduce_table_1(QUICKLY)
     assert not differing(made.claims)
     assert made.tables["table-1"].heads == ("sigma", "000", "001", "010", "011", "100", "101", "110", "111")
 
 
 def test_ct15_table_2_is_the_printed_one() -> None:
     assert ct15_tables.feedback_matrix() == ct15.TABLE_2
-    assert not differing(ct15_tables.make_table_2(QUICKLY).claims)
+    assert not differing(ct15_tables.reproduce_table_2(QUICKLY).claims)
 
 
 def test_one_wrong_entry_is_noticed() -> None:
@@ -103,7 +103,7 @@ def test_one_wrong_entry_is_noticed() -> None:
 
 
 def test_ct15_observability() -> None:
-    made = ct15_observability.make(QUICKLY)
+    made = ct15_observability.reproduce(QUICKLY)
     assert made.tables["rates"].rows[0] == ("`sumloss`", "sqrt(T)", "T^(2/3)", "T^(2/3)")
     assert made.tables["rates"].rows[-1] == ("`aucloss`", "sqrt(T)", "T^(2/3)", "T")
     assert [what.partition(":")[0] for what in differing(made.claims)] == ["Result 1", "Result 3", "section 3"]
@@ -112,9 +112,11 @@ def test_ct15_observability() -> None:
 
 
 def test_wrong_observability_is_noticed() -> None:
-    def asked(name: str, m: int, rate: Rate, *, grades: int = 2, globally: bool) -> ct15_observability.Asked:
+    def asked(
+        name: str, m: int, rate: Rate, *, grades: int = 2, globally: bool
+    ) -> ct15_observability.ObservabilityResult:
         found = analyse(ranking_game(name, m, 1, grades))
-        return ct15_observability.Asked(replace(found, rate=rate), globally)
+        return ct15_observability.ObservabilityResult(replace(found, rate=rate), globally)
 
     names, sizes = (*definitions.STRICT, *ct15_observability.PRECISION), (2, 3, 4)
     found = {(name, m): asked(name, m, TWO_THIRDS, globally=True) for name, m in product(names, sizes)}
@@ -176,7 +178,7 @@ def test_verdicts_of_ct15_figure_2_follow_the_curves() -> None:
 
 
 def test_zt_classification_of_four_items() -> None:
-    rows = {row[:2]: row[2:] for row in zt_classification.make(QUICKLY).tables["rates"].rows}
+    rows = {row[:2]: row[2:] for row in zt_classification.reproduce(QUICKLY).tables["rates"].rows}
     hard = ("T^(2/3)", "T^(2/3)", "sqrt(T)", "sqrt(T)")
     easy = ("sqrt(T)",) * 4
     assert {name: rate for (name, m), rate in rows.items() if m == 4} == {
@@ -207,7 +209,7 @@ def test_a_wrong_rate_or_neighbour_is_noticed() -> None:
 
 
 def test_zt_tables() -> None:
-    made = zt_tables.make(QUICKLY)
+    made = zt_tables.reproduce(QUICKLY)
     assert [what.partition(",")[0] for what in differing(made.claims)] == ["Table 2", "Table 4"]
     assert made.tables["table-3"].rows == [
         ("difference of losses", "0", "1", "-1", "0"),
@@ -243,7 +245,7 @@ def test_another_row_or_difference_is_noticed() -> None:
 
 
 def test_ct16_table_1() -> None:
-    made = ct16_table.make(QUICKLY)
+    made = ct16_table.reproduce(QUICKLY)
     assert [str(x) for x in made.tables["table-1"].rows[0]] == [
         "p",
         "0",
@@ -280,7 +282,7 @@ def test_another_pair_is_told_from_the_printed_one() -> None:
 
 
 def test_ct16_surrogates() -> None:
-    assert [what[:8] for what in differing(ct16_surrogates.make(QUICKLY).claims)] == ["Lemma 3:"]
+    assert [what[:8] for what in differing(ct16_surrogates.reproduce(QUICKLY).claims)] == ["Lemma 3:"]
     terms = {"squared": [1] * 4, "kl": [1] * 4, "smoothdcg": [1] * 4, "ranksvm": [2] * 4, "listnet": [3, 3, 4, 4]}
     bent = {**dict.fromkeys(terms, 0), "smoothdcg": 7}
     assert not differing(ct16_surrogates.claims(terms, bent))
@@ -291,7 +293,7 @@ def test_ct16_surrogates() -> None:
 
 
 def test_ct16_estimators() -> None:
-    made = ct16_estimators.make(QUICKLY)
+    made = ct16_estimators.reproduce(QUICKLY)
     assert not differing(made.claims)
     assert [claim.here for claim in made.claims[-2:]] == [
         "0.7750; 0.0750 at most for others", "0.7500; 0.0500 at most for others",
@@ -323,8 +325,10 @@ def test_finished_runs_of_ct16_figure_1_are_kept(tmp_path: Path) -> None:
     def draw(rng: np.random.Generator) -> Any:
         return make_dataset(DatasetShape(12, (2, 5), 3, (0.5, 0.5)), rng).rounds()
 
-    def play() -> ct16_figure.Played:
-        found = How(tmp_path / "runs", workers=2).frames({name: job(name) for name in ("run-0", "run-1", "run-2")})
+    def play() -> ct16_figure.FigureData:
+        found = Options(tmp_path / "runs", workers=2).frames(
+            {name: job(name) for name in ("run-0", "run-1", "run-2")}
+        )
         return ct16_figure.gather("tiny", 40, list(found.values()))
 
     first = play()
@@ -337,21 +341,21 @@ def test_finished_runs_of_ct16_figure_1_are_kept(tmp_path: Path) -> None:
 
 
 def test_a_part_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    How(tmp_path).frames({"one": lambda _: pl.DataFrame()})
+    Options(tmp_path).frames({"one": lambda _: pl.DataFrame()})
     next(tmp_path.rglob("*-one.parquet")).write_text("no Parquet")
-    with pytest.raises(ValueError, match=r"one\.parquet cannot be read .* remove it to have it done again"):
-        How(tmp_path).frames({"one": lambda _: pl.DataFrame()})
+    with pytest.raises(ValueError, match=r"one\.parquet cannot be read .* remove the file to compute it again"):
+        Options(tmp_path).frames({"one": lambda _: pl.DataFrame()})
 
 
 def test_parts_that_are_done_are_kept_when_another_fails(tmp_path: Path) -> None:
     def fail(_: Any) -> pl.DataFrame:
         raise ValueError("no luck")
 
-    how = How(tmp_path)
+    options = Options(tmp_path)
     with pytest.raises(ValueError, match="no luck") as error:
-        how.frames({"good": lambda _: pl.DataFrame({"n": [1]}), "bad": fail})
+        options.frames({"good": lambda _: pl.DataFrame({"n": [1]}), "bad": fail})
     assert error.value.__notes__ == ["in bad"]
-    again = how.frames({"good": fail, "bad": lambda _: pl.DataFrame({"n": [2]})})
+    again = options.frames({"good": fail, "bad": lambda _: pl.DataFrame({"n": [2]})})
     assert [frame["n"].to_list() for frame in again.values()] == [[1], [2]]
 
 
@@ -359,9 +363,9 @@ def test_parts_that_are_done_are_kept_when_another_fails(tmp_path: Path) -> None
 
 
 def test_learners_that_beat_a_gap_are_noticed() -> None:
-    def played(total: float, power: float) -> hopeless.Played:
+    def played(total: float, power: float) -> hopeless.PairResult:
         halves = total / 2 * np.outer(np.power([1_000.0, 4_000.0], power), [0.99, 1.0, 1.01])
-        return hopeless.Played(hopeless.Cell("ndcg", 3, 1), 0.08, "uniform", (1_000, 4_000), halves, halves)
+        return hopeless.PairResult(hopeless.Cell("ndcg", 3, 1), 0.08, "uniform", (1_000, 4_000), halves, halves)
 
     assert not differing(hopeless.claims([played(0.1, 0.0)]))
     assert ["exponent" in what for what in differing(hopeless.claims([played(0.07, 0.0)]))] == [False]
@@ -422,13 +426,13 @@ def test_open_rates_compare_theorem_and_definitions() -> None:
 
 
 def test_a_record_keeps_claims_tables_and_data(tmp_path: Path) -> None:
-    made = Made(
+    made = Results(
         [Claim("a", "1 ± 0", "50 %", holds=False)],
         {"t": Table(("x_1", "y"), [("`p@2+sum`", 3)])},
         data={"d": pl.DataFrame({"n": [1, 2]})},
     )
     record = Record(tmp_path / "record", quick=True)
-    kept = record.make(invented(make=lambda _: made), workers=1, progress=lambda *_: None)
+    kept = record.reproduce(invented(make=lambda _: made), workers=1, progress=lambda *_: None)
     assert kept.differ == 1
     assert read_record(tmp_path / "record") == ("quick", {"mine": kept})
     assert kept.files == [f"mine/{name}" for name in ("claims.md", "claims.tex", "d.csv", "t.md", "t.tex")]
@@ -444,17 +448,19 @@ def test_a_record_keeps_claims_tables_and_data(tmp_path: Path) -> None:
 
 
 def test_what_another_process_finished_meanwhile_is_kept(tmp_path: Path) -> None:
-    def make_while_another_does(_: How) -> Made:
-        Record(tmp_path, quick=True).make(invented("theirs"), workers=1, progress=lambda *_: None)
-        return Made([Claim("a", "b", "c", holds=True)])
+    def make_while_another_does(_: Options) -> Results:
+        Record(tmp_path, quick=True).reproduce(invented("theirs"), workers=1, progress=lambda *_: None)
+        return Results([Claim("a", "b", "c", holds=True)])
 
-    Record(tmp_path, quick=True).make(invented(make=make_while_another_does), workers=1, progress=lambda *_: None)
+    Record(tmp_path, quick=True).reproduce(
+        invented(make=make_while_another_does), workers=1, progress=lambda *_: None
+    )
     assert list(read_record(tmp_path)[1]) == ["mine", "theirs"]
     assert list(json.loads((tmp_path / "claims.json").read_text())["items"]) == ["mine", "theirs"]
 
 
 def test_a_look_and_the_record_are_never_mixed(tmp_path: Path) -> None:
-    Record(tmp_path, quick=True).make(invented(), workers=1, progress=lambda *_: None)
+    Record(tmp_path, quick=True).reproduce(invented(), workers=1, progress=lambda *_: None)
     with pytest.raises(ValueError, match="holds results of another record, with different mode; choose another"):
         Record(tmp_path, quick=False)
 
@@ -464,7 +470,7 @@ def test_every_built_in_class_is_part_of_the_code_of_a_reproduction(
 ) -> None:
     """Reproductions name learners and measures in texts."""
     monkeypatch.setattr("peekrank.jobs.results_dir.code_digest", lambda *modules: " ".join(modules))
-    Record(tmp_path, quick=True).make(ALL["ct15-table-1"], workers=1, progress=lambda *_: None)
+    Record(tmp_path, quick=True).reproduce(ALL["ct15-table-1"], workers=1, progress=lambda *_: None)
     manifest = json.loads((tmp_path / "ct15-table-1" / "manifest.json").read_text())
     asked = {"peekrank.papers.ct15.tables", "peekrank.learners.rtop1f", "peekrank.surrogates.kl"}
     assert asked <= set(manifest["sources"].split())
@@ -478,7 +484,7 @@ script = load_experiment("reproduce")
 def test_the_record_is_written_from_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     record = tmp_path / "reproduce.json"
     options = ["--record", str(record), "--pictures", str(tmp_path / "pictures")]
-    Record(tmp_path / "full", quick=False).make(ALL["ct16-table-1"], workers=1, progress=lambda *_: None)
+    Record(tmp_path / "full", quick=False).reproduce(ALL["ct16-table-1"], workers=1, progress=lambda *_: None)
     script.main([str(tmp_path / "full"), *options])
     tables = {table.title: table for table in records.read(record).tables}
     assert tables["Totals"].rows == [["CT16", 11, 10, 1], ["all", 11, 10, 1]]

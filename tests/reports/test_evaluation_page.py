@@ -1,10 +1,11 @@
-"""The report of an evaluation in a real browser: it renders, loads nothing, and fits a phone and a desk."""
+"""The report of an evaluation: its tables, and in a browser that it renders, loads nothing and fits screens."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 from playwright.sync_api import Browser
 
@@ -14,8 +15,7 @@ from peekrank.evaluation.evaluation import evaluate_log
 from peekrank.evaluation.policies import Policy, fixed_order
 from peekrank.evaluation.simulated_log import simulate_log
 from peekrank.reports.evaluation_page import write_evaluation
-
-pytestmark = pytest.mark.browser
+from peekrank.reports.numbers import number
 
 
 @pytest.fixture(scope="module")
@@ -31,13 +31,28 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_evaluation(found, folder, source="log.parquet", notes=["a note"])
 
 
+def test_the_report_and_the_csv_file_have_every_estimate(report: Path) -> None:
+    page = report.read_text(encoding="utf-8")
+    table = pl.read_csv(report.with_name("evaluation.csv"))
+    assert table.columns[:9] == [
+        "name", "baseline", "decisions", "dr", "std_error", "ips", "snips", "ess", "max_weight"
+    ]  # fmt: skip
+    assert table["name"].to_list()[:2] == ["logged", "best"]
+    assert len(table) == 6
+    assert page.count('<tr><th scope="row">') == 6
+    assert "a note" in page
+    for value in table["dr"]:
+        assert f">{number(value)}<" in page
+
+
+@pytest.mark.browser
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [390, 1280])
 def test_the_report_fits_and_loads_nothing(browser: Browser, report: Path, width: int, scheme: str) -> None:
     visit = Visit(browser, report.as_uri(), width, scheme=scheme)  # type: ignore[arg-type]
     visit.check()
     page = visit.page
-    assert page.locator("h1").inner_text() == "What other rankings would have been worth"
+    assert page.locator("h1").inner_text() == "Offline evaluation"
     assert page.locator("table").count() == 2
     assert page.locator("figure svg").is_visible()
     assert page.locator("text=a note").is_visible()

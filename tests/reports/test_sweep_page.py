@@ -75,6 +75,13 @@ def test_one_file_that_loads_nothing(finished: SweepResult, tmp_path: Path) -> N
     assert "scripts are switched off" in source.split("<noscript>")[1].split("</noscript>")[0]
 
 
+def test_the_script_reads_only_what_the_page_has(finished: SweepResult, tmp_path: Path) -> None:
+    source = written(finished, tmp_path)
+    data, script = drawn(source), source.rpartition("<script>")[2]
+    assert set(re.findall(r"\bdata\.(\w+)", script)) <= data.keys()
+    assert set(re.findall(r"\b(?:packed|setting)\.(\w+)", script)) <= data["settings"][0].keys() | {"position"}
+
+
 def test_the_same_sweep_gives_the_same_bytes(finished: SweepResult, tmp_path: Path) -> None:
     slower = SweepResult(
         finished.sweep,

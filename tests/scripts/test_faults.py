@@ -1,4 +1,4 @@
-"""A service that is killed loses nothing that it has acknowledged; and what is lost would be found."""
+"""A killed service loses no acknowledged call, and the script would find a loss."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ def test_kills_lose_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
 
 @pytest.mark.slow
 @pytest.mark.service
-def test_what_is_lost_is_found(tmp_path: Path) -> None:
-    faults.killed(tmp_path, "normal", 0, 0.3)
-    before = faults.looked_for(tmp_path, 0)
+def test_losses_are_found(tmp_path: Path) -> None:
+    faults.kill(tmp_path, "normal", 0, 0.3)
+    before = faults.check(tmp_path, 0)
     assert before.acknowledged > 10
     assert (before.lost, before.different) == ([], [])
     with (tmp_path / "acknowledged-0-0").open("a") as told:
         told.write('["never-written", "home", ["item-1"]]\n["half a line')
-    assert faults.looked_for(tmp_path, 0).lost == ["never-written"]
+    assert faults.check(tmp_path, 0).lost == ["never-written"]
     with sqlite3.connect(tmp_path / "log.db") as log:
         log.execute("UPDATE log SET event = 'another' WHERE kind = 3")
     log.close()
     with pytest.raises(ValueError, match="is about event 'another', which is not open"):
-        faults.looked_for(tmp_path, 0)
+        faults.check(tmp_path, 0)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from peekrank.service.messages import FeedbackRequest, RankRequest
-from peekrank.service.playground import NOTICE, SLOT, SPEED, TASTES, fast_clock, playground_config
-from peekrank.service.service import Service
+from peekrank.service.api.messages import FeedbackRequest, RankRequest
+from peekrank.service.core.service import Service
+from peekrank.service.playground import BANNER, SLOT, SPEED, TASTES, fast_clock, playground_config
 
 
 def test_the_clock_runs_fast_and_never_back() -> None:
@@ -17,7 +17,7 @@ def test_the_clock_runs_fast_and_never_back() -> None:
     seen = [clock() for _ in range(1000)]
     assert seen == sorted(seen)
     assert SPEED == 60
-    assert "a minute passes every second" in NOTICE
+    assert "a minute passes every second" in BANNER
 
 
 def test_what_visitors_like_comes_first(tmp_path: Path) -> None:
@@ -25,7 +25,7 @@ def test_what_visitors_like_comes_first(tmp_path: Path) -> None:
     with Service(playground_config(tmp_path, 0)) as service:
         for _ in range(3000):
             shown = service.rank(SLOT, RankRequest())
-            grade = float(100 * rng.random() < TASTES[shown.ask[0]])
+            grade = float(100 * rng.random() < TASTES[shown.top_k[0]])
             service.feedback(shown.event_id, FeedbackRequest([grade]))
         last = [service.rank(SLOT, RankRequest()).ranking[0] for _ in range(50)]
     assert last.count("music") > 25

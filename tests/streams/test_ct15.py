@@ -94,8 +94,8 @@ class Show:
     def init(self, shape: Shape) -> Notes:
         return self.notes
 
-    def fault(self, state: Notes) -> str:
-        return ""
+    def validate_state(self, state: Notes) -> None:
+        pass
 
     def scores(self, state: Notes, X: Features) -> Floats:
         return np.zeros(len(X))

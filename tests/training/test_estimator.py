@@ -94,7 +94,7 @@ def test_clones_have_learned_nothing() -> None:
     ranker = TopKRanker("rtopkf", k=2, rounds=100).fit(X, Y, qid=QID)
     twin = clone(ranker)
     assert twin.get_params() == ranker.get_params()
-    with pytest.raises(NotFittedError, match="has not learned yet"):
+    with pytest.raises(NotFittedError, match="is not fitted yet"):
         twin.predict(X)
     check_is_fitted(ranker)
     copy = pickle.loads(pickle.dumps(ranker))  # noqa: S301 - our own
@@ -105,9 +105,9 @@ def test_clones_have_learned_nothing() -> None:
     ("given", "said"),
     [
         ({"X": X, "y": None}, "y is None"),
-        ({"X": X[:, 0], "y": Y}, "Reshape your data: a row per document"),
+        ({"X": X[:, 0], "y": Y}, "Reshape your data"),
         ({"X": X, "y": Y[:-1]}, "relevance are .*: must be .*, one for each document"),
-        ({"X": X, "y": -np.ones(len(X))}, "relevance must be numbers, 0 or more"),
+        ({"X": X, "y": -np.ones(len(X))}, "relevance must be a number for every document, 0 or more"),
         ({"X": X * np.nan, "y": Y}, "nan, which is not finite"),
     ],
 )
@@ -123,7 +123,7 @@ from peekrank.training.estimator import TopKRanker
 try:
     TopKRanker().predict([[1.0]])
 except ValueError as error:
-    assert "has not learned yet" in str(error)
+    assert "is not fitted yet" in str(error)
 TopKRanker(rounds=5, scaling="none").fit([[1.0], [0.0]], [1, 0]).predict([[1.0]])
 assert "sklearn" not in sys.modules
 """

@@ -30,5 +30,5 @@ def test_a_ball_with_exact_solutions_has_loss_zero() -> None:
 
 def test_a_loss_that_is_not_convex_is_refused_rather_than_taken_for_zero() -> None:
     rounds = Rounds(np.array([[1.0], [0.0]], np.float32), np.array([2, 0], np.uint8), np.array([0, 2]))
-    with pytest.raises(ValueError, match="surrogate = smoothdcg: it is not convex"):
+    with pytest.raises(ValueError, match="surrogate = smoothdcg: must be convex"):
         loss_along(RTopKF(SmoothDCG()), rounds, np.zeros(1, np.int64), k=1, seed=0)

@@ -50,11 +50,11 @@ def test_relevance_plays_no_part_in_ranking() -> None:
 
 def test_values_are_of_queries_that_count_with_relevance_rounded() -> None:
     ranked = model().rank(made(np.array([0.75, 0.25, 0, 0], np.float32)))
-    values = ranked.judged(NDCG(10, no_relevant="skip"))
+    values = ranked.values(NDCG(10, no_relevant="skip"))
     assert values == pytest.approx([1 / np.log2(3)])
     assert ranked.quality(NDCG(10, no_relevant="skip")) == values[0]
     nothing = model().rank(made(np.zeros(4, np.uint8)))
-    assert len(nothing.judged(NDCG(10, no_relevant="skip"))) == 0
+    assert len(nothing.values(NDCG(10, no_relevant="skip"))) == 0
     assert np.isnan(nothing.quality(NDCG(10, no_relevant="skip")))
 
 
@@ -125,7 +125,7 @@ def test_lists_within_lists_are_no_model(tmp_path: Path) -> None:
     path = tmp_path / "m.json"
     for depth in (500, 950, 5000):
         path.write_text('{"kind": "peekrank model", "format": 1, "weights": ' + "[" * depth + "]" * depth + "}")
-        with pytest.raises(ValueError, match=r"^m\.json: is not a model of peekrank"):
+        with pytest.raises(ValueError, match=r"^m\.json: is not a peekrank model"):
             load_model(path)
 
 
@@ -244,12 +244,12 @@ def test_what_cannot_go_on(tmp_path: Path) -> None:
     path = tmp_path / "m.json"
     save_model(trained("ridge", 10), path)
     rewrite(path, agent="not base64")
-    with pytest.raises(ValueError, match=r"^m\.json: its agent cannot be unpacked: must be zlib in base64"):
+    with pytest.raises(ValueError, match=r"^m\.json: its agent is damaged: must be zlib data in base64"):
         load_model(path)
     save_model(trained("ridge", 10), path)
     whole = json.loads(path.read_text())["agent"]
     rewrite(path, agent=whole[: len(whole) // 8 * 4])
-    with pytest.raises(ValueError, match=r"^m\.json: its agent is cut short"):
+    with pytest.raises(ValueError, match=r"^m\.json: its agent is truncated"):
         load_model(path)
 
 
@@ -259,7 +259,7 @@ def test_features_are_prepared_as_in_training() -> None:
         made = model(np.zeros(4))._replace(preparation=preparation(data, scaling))
         first = slice(0, data.offsets[1])
         assert np.array_equal(made.prepare(data.features[first]), made.preparation.scale(data).features[first])
-    with pytest.raises(ValueError, match="features: has 3 features: must have 4, as the training part"):
+    with pytest.raises(ValueError, match="features: has 3 features: must have 4 like the training part"):
         made.prepare(np.zeros((2, 3)))
 
 

@@ -85,11 +85,11 @@ def test_what_is_chosen_is_nearly_the_best(learner: str, name: str, seed: int) -
     ("values", "scaling", "why"),
     [
         ("uniform", "global", "no feature has heavy tails"),
-        ("scales", "global", r"\d+ of 12 features are of another scale than the rest \([\d, ]+( and \d more)?\)"),
+        ("scales", "global", r"\d+ of 12 features have another scale than the rest \([\d, ]+( and \d more)?\)"),
         (
             "tails",
             "robust",
-            r"\d+ of 12 features have heavy tails \(.*\), and after a trial DCG@10 was about: .*",
+            r"\d+ of 12 features have heavy tails \(.*\), and a trial gave DCG@10 of about .*",
         ),
     ],
 )
@@ -97,21 +97,21 @@ def test_features_decide(values: Values, scaling: str, why: str) -> None:
     data = make_dataset(LAYOUT, np.random.default_rng(1), values=values)
     found = choose_scaling(data, Training(("ridge",), rounds=1_000))
     assert found.scaling == scaling
-    assert re.fullmatch(why, found.why)
+    assert re.fullmatch(why, found.reason)
 
 
 def test_a_trial_can_decide_for_another_scaling() -> None:
     train, _ = halves(by_huge_values(np.random.default_rng(4)))
     found = choose_scaling(train, Training(("ridge",), rounds=4_000))
     assert found.scaling == "global"
-    assert not found.why.endswith("than robust")
+    assert not found.reason.endswith("than robust")
 
 
 def test_what_came_scaled_is_left_alone() -> None:
     data = make_dataset(LAYOUT, np.random.default_rng(1), values="tails")
     scaled = scale_within_queries(data)
     training = Training(("ridge",), rounds=1_000)
-    assert choose_scaling(scaled, training) == ("none", "the file came scaled, query")
+    assert choose_scaling(scaled, training) == ("none", "the file is scaled already (query)")
 
 
 def test_the_choice_is_the_same_each_time_and_whatever_the_units() -> None:

@@ -15,7 +15,7 @@ from peekrank.data.dataset import Dataset, Provenance
 from peekrank.data.scaling import fit_standardisation, scale_within_queries, standardise
 from peekrank.engine import Agent, play, simulate
 from peekrank.jobs.executor import InterruptedRunError
-from peekrank.jobs.results_dir import finished
+from peekrank.jobs.results_dir import count_finished
 from peekrank.learners.rtopkf.learner import RTopKF
 from peekrank.measures import NDCG, evaluate
 from peekrank.measures import measure as measure_named
@@ -25,7 +25,7 @@ from peekrank.surrogates import KL, ListNet, RankSVM, Squared, Surrogate
 from peekrank.training.hindsight import best_fixed, loss_along
 from peekrank.training.model import Model, load_model, preparation, save_model
 from peekrank.training.result import TrainingResult
-from peekrank.training.runs import learn, model_file
+from peekrank.training.runs import model_file, run_training
 from peekrank.training.training import Training, TrainTest, make_learner, prepare_data
 from peekrank.types import Floats, Ints, Rounds
 
@@ -57,7 +57,7 @@ def material() -> TrainTest:
 @pytest.fixture(scope="module")
 def done(material: TrainTest, tmp_path_factory: pytest.TempPathFactory) -> tuple[TrainingResult, Path]:
     folder = tmp_path_factory.mktemp("trained") / "x"
-    return learn(SMALL, material, folder, workers=2), folder
+    return run_training(SMALL, material, folder, workers=2), folder
 
 
 def test_a_run_is_passes_over_all_queries() -> None:
@@ -104,7 +104,7 @@ def test_summaries_are_what_the_curves_say(done: tuple[TrainingResult, Path]) ->
 
 def test_lists_that_the_measure_skips_do_not_count(material: TrainTest, tmp_path: Path) -> None:
     training = Training(("uniform",), rounds=40, runs=1, measure="ndcg@10+skip")
-    outcome = learn(training, material, tmp_path / "x")
+    outcome = run_training(training, material, tmp_path / "x")
     trace = simulate(
         make_learner("uniform", 40), material.train.rounds(), k=1, measure=measure_named("ndcg@10+skip"),
         seed=training.learner_seed(0), sequence=training.sequence(0, 20),
@@ -157,7 +157,7 @@ def test_online_scaling_is_a_naive_twins(rounds: int, tmp_path: Path) -> None:
         for data in (make(20, 1), make(10, 2, source="other"))
     )
     training = Training(("rtopkf", "uniform"), k=1, rounds=rounds, runs=2, regret=True)
-    outcome = learn(training, prepare_data(train, test, scaling="online"), tmp_path / "x")
+    outcome = run_training(training, prepare_data(train, test, scaling="online"), tmp_path / "x")
     qualities = []
     for run in range(2):
         agent = Agent(make_learner("rtopkf", rounds), m=5, k=1, d=3, seed=training.learner_seed(run))
@@ -202,10 +202,10 @@ def test_online_scaling_is_a_naive_twins(rounds: int, tmp_path: Path) -> None:
 def test_online_scaling_is_recorded_and_statistics_of_runs_are_not_mixed_up(tmp_path: Path) -> None:
     train = make(20, 1)
     training = Training(("rtopkf",), rounds=12, runs=2)
-    learn(training, prepare_data(train, scaling="online"), tmp_path / "x")
+    run_training(training, prepare_data(train, scaling="online"), tmp_path / "x")
     assert json.loads((tmp_path / "x" / "manifest.json").read_text())["data"]["scaling"] == "online"
     with pytest.raises(ValueError, match="with different scaling of the data; choose another folder"):
-        learn(training, prepare_data(train), tmp_path / "x")
+        run_training(training, prepare_data(train), tmp_path / "x")
     one, two = (load_model(model_file(tmp_path / "x", "rtopkf", run)) for run in range(2))
     assert (one.preparation.fitted_on, two.preparation.fitted_on) == tuple(
         f"made, 12 queries in the order of seed 0, run {run}" for run in range(2)
@@ -225,7 +225,9 @@ def test_with_online_scaling_k_may_exceed_all_lists_of_a_short_run(tmp_path: Pat
     training = Training(("rtopkf",), k=5, rounds=1, runs=1, seed=2, regret=True)
     train = make(20, 1)
     assert np.diff(train.offsets)[training.sequence(0, 20)[0]] < 5
-    assert learn(training, prepare_data(train, scaling="online"), tmp_path / "x").summaries()[0].explored == 0
+    assert (
+        run_training(training, prepare_data(train, scaling="online"), tmp_path / "x").summaries()[0].explored == 0
+    )
 
 
 def test_random_order_is_held_against_the_test_part_too(done: tuple[TrainingResult, Path]) -> None:
@@ -307,10 +309,10 @@ def test_the_gradient_of_the_sum_vanishes_at_the_best(surrogate: Surrogate, mate
 
 
 def test_a_loss_that_is_not_convex_has_no_regret(material: TrainTest, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="smoothdcg: it is not convex"):
+    with pytest.raises(ValueError, match="smoothdcg: must be convex"):
         best_fixed(SURROGATES["smoothdcg"](), material.train.rounds(), np.ones(20, np.int64))
     training = Training(("rtopkf:surrogate=smoothdcg", "uniform"), rounds=20, runs=1, regret=True)
-    assert [s.regret for s in learn(training, material, tmp_path / "x").summaries()] == [None, None]
+    assert [s.regret for s in run_training(training, material, tmp_path / "x").summaries()] == [None, None]
 
 
 @pytest.mark.parametrize(
@@ -337,7 +339,7 @@ def test_regret_is_loss_minus_the_best_for_lists_as_often_as_they_came(
 ) -> None:
     training = Training(("rtopkf", "rtopkf:surrogate=kl"), k=2, rounds=50, runs=2, regret=True)
     ticks: list[int] = []
-    outcome = learn(training, material, tmp_path / "x", progress=ticks.append)
+    outcome = run_training(training, material, tmp_path / "x", progress=ticks.append)
     assert sum(ticks) == training.total_rounds() == 2 * 50 * 4
     rounds, regrets = material.train.rounds(), []
     for run in range(2):
@@ -365,11 +367,11 @@ def test_what_is_finished_is_not_done_again_and_nothing_depends_on_interruptions
 
     folder = tmp_path / "x"
     with pytest.raises(InterruptedRunError):
-        learn(SMALL, material, folder, progress=interrupt)
-    assert finished(folder) == 1
+        run_training(SMALL, material, folder, progress=interrupt)
+    assert count_finished(folder) == 1
     (kept,) = (folder / "runs").iterdir()
     stamp = kept.stat().st_mtime_ns
-    again = learn(SMALL, material, folder)
+    again = run_training(SMALL, material, folder)
     assert kept.stat().st_mtime_ns == stamp
     assert again.curves.equals(done[0].curves)
     assert not list(folder.rglob("*.part"))
@@ -392,20 +394,20 @@ def test_another_training_is_refused_by_what_differs(
         (SMALL, prepare_data(make(20, 1), make(10, 2, source="other"), scaling="query"), "scaling of the data"),
     ):
         with pytest.raises(ValueError, match=message):
-            learn(other, data, folder)
+            run_training(other, data, folder)
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"learners": ()}, "no learner given"),
-        ({"learners": ("rtopkf", "rtopkf")}, "a learner is given twice"),
+        ({"learners": ()}, "no learners"),
+        ({"learners": ("rtopkf", "rtopkf")}, "a learner occurs twice"),
         ({"learners": ("rtopkg",)}, "unknown learner 'rtopkg': did you mean 'rtopkf'"),
-        ({"learners": ("rtop1f",)}, "rtop1f learns about a fixed set of items, not from features"),
+        ({"learners": ("rtop1f",)}, "rtop1f learns about fixed items, not from features"),
         ({"learners": ("from_paper:surrogate=kk",)}, "unknown surrogate 'kk'"),
         ({"learners": ("from_paper:rate=2",)}, "learner 'from_paper' has no field 'rate'"),
-        ({"learners": ("rtopkf:surrogate=ranksvm",)}, "k = 1: rtopkf:surrogate=ranksvm needs k = 2 at least"),
+        ({"learners": ("rtopkf:surrogate=ranksvm",)}, "k = 1: rtopkf:surrogate=ranksvm needs at least k = 2"),
         ({"k": 0}, "k = 0: must be a whole number, at least 1"),
         ({"rounds": 0}, "rounds = 0"),
         ({"runs": 0}, "runs = 0"),
@@ -420,10 +422,10 @@ def test_wrong_trainings(change: dict[str, object], message: str) -> None:
 
 def test_k_may_exceed_short_lists_but_not_all(material: TrainTest, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="k = 6: must be between 1 and the number of items, m = 5"):
-        learn(replace(SMALL, k=6), material, tmp_path / "x")
+        run_training(replace(SMALL, k=6), material, tmp_path / "x")
     assert not (tmp_path / "x").exists()
     training = Training(("rtopkf",), k=5, rounds=30, runs=1)
-    outcome = learn(training, material, tmp_path / "x")
+    outcome = run_training(training, material, tmp_path / "x")
     assert outcome.summaries()[0].explored == 0  # every list is seen as a whole
 
 
@@ -431,7 +433,7 @@ def test_weights_that_diverge_leave_no_model_and_stop_nothing(tmp_path: Path) ->
     data = make(20, 1)
     huge = prepare_data(data._replace(features=data.features * np.float32(1e8)), make(10, 2))
     training = Training(("from_paper", "uniform"), rounds=300, runs=1)
-    summaries = learn(training, huge, tmp_path / "x").summaries()
+    summaries = run_training(training, huge, tmp_path / "x").summaries()
     assert [s.finite for s in summaries] == [0, 1]
     assert summaries[0].held_out is None
     assert not (tmp_path / "x" / "models").exists()
@@ -452,19 +454,19 @@ def test_quality_is_that_of_the_runs_that_did_not_diverge(done: tuple[TrainingRe
 
 
 def test_models_that_were_removed_are_made_again(material: TrainTest, tmp_path: Path) -> None:
-    learn(SMALL, material, tmp_path)
+    run_training(SMALL, material, tmp_path)
     models = {path.name: path.read_bytes() for path in (tmp_path / "models").iterdir()}
     for path in (tmp_path / "models").iterdir():
         path.unlink()
-    learn(SMALL, material, tmp_path)
+    run_training(SMALL, material, tmp_path)
     assert {path.name: path.read_bytes() for path in (tmp_path / "models").iterdir()} == models != {}
 
 
 def test_models_of_a_training_that_never_finished_a_run_do_not_stay(material: TrainTest, tmp_path: Path) -> None:
-    learn(SMALL, material, tmp_path)
+    run_training(SMALL, material, tmp_path)
     for path in (tmp_path / "runs").iterdir():
         path.unlink()
-    learn(replace(SMALL, learners=("uniform",)), material, tmp_path)
+    run_training(replace(SMALL, learners=("uniform",)), material, tmp_path)
     assert not list((tmp_path / "models").iterdir())
 
 
@@ -477,24 +479,24 @@ def test_another_training_in_the_same_folder_at_the_same_time_is_noticed(
         (tmp_path / "manifest.json").write_text(json.dumps(manifest))
 
     with pytest.raises(ValueError, match="another training, with different seed"):
-        learn(SMALL, material, tmp_path, progress=take_over)
+        run_training(SMALL, material, tmp_path, progress=take_over)
     assert not (tmp_path / "runs").exists()
 
 
 def test_the_file_of_one_run_is_not_taken_for_another(material: TrainTest, tmp_path: Path) -> None:
-    learn(SMALL, material, tmp_path)
+    run_training(SMALL, material, tmp_path)
     one, other = sorted((tmp_path / "runs").iterdir())
     one.write_bytes(other.read_bytes())
-    with pytest.raises(ValueError, match=r"0000.parquet does not belong to this training; remove it"):
-        learn(SMALL, material, tmp_path)
+    with pytest.raises(ValueError, match=r"0000.parquet does not belong to this training; remove the file"):
+        run_training(SMALL, material, tmp_path)
 
 
 def test_arrays_that_were_changed_after_reading_are_other_data(material: TrainTest, tmp_path: Path) -> None:
     train = material.train._replace(about=replace(material.train.about, digest="abc"))
-    learn(SMALL, material._replace(train=train), tmp_path)
+    run_training(SMALL, material._replace(train=train), tmp_path)
     other = train._replace(features=train.features * np.float32(2))
     with pytest.raises(ValueError, match="with different content of the data"):
-        learn(SMALL, material._replace(train=other), tmp_path)
+        run_training(SMALL, material._replace(train=other), tmp_path)
 
 
 def test_models_whose_plain_names_agree_are_numbered() -> None:
@@ -542,18 +544,18 @@ def test_a_model_comes_back_and_scales_new_data_as_it_learned(scaling: str, tmp_
 def test_data_that_do_not_fit_a_model_are_refused() -> None:
     train = make(20, 1)
     model = model_of(train)
-    with pytest.raises(ValueError, match="wide: has 4 features: must have 3, as the training part"):
+    with pytest.raises(ValueError, match="wide: has 4 features: must have 3 like the training part"):
         model.rank(make(5, 3, d=4, source="wide"))
     with pytest.raises(ValueError, match="thin: has 2 features: must have 3"):
         model.rank(make(5, 3, d=2, source="thin"))
-    with pytest.raises(ValueError, match="made: feature ids count from 0: must count from 1"):
+    with pytest.raises(ValueError, match="made: feature ids start at 0: must start at 1"):
         model.rank(train._replace(about=Provenance("made", base=0)))
     with pytest.raises(ValueError, match=r"is scaled already \(query\): must be none, or not scaled"):
         model.rank(scale_within_queries(train))
     other = standardise(train, fit_standardisation(train)._replace(fitted_on="elsewhere"))
     with pytest.raises(ValueError, match=r"\(global, fitted on elsewhere\): must be global, fitted on made"):
         model_of(train, "global").rank(other)
-    with pytest.raises(ValueError, match="must be scaled as the training part was before learning"):
+    with pytest.raises(ValueError, match="must be scaled like the training part was before learning"):
         model_of(standardise(train, fit_standardisation(train))).rank(train)
     with pytest.raises(ValueError, match=r"scaling = query: made is scaled already \(query\); leave it out"):
         preparation(scale_within_queries(train), "query")
@@ -584,7 +586,7 @@ def test_files_that_are_no_models_or_damaged_are_refused(tmp_path: Path) -> None
     text = path.read_text()
     for content in ("", "[1]", '{"kind": "else"}', text[: len(text) // 2], "\x00\xff"):
         path.write_text(content)
-        with pytest.raises(ValueError, match=r"m\.json: is not a model of peekrank, or is cut short"):
+        with pytest.raises(ValueError, match=r"m\.json: is not a peekrank model, or is truncated"):
             load_model(path)
     path.write_text(text.replace('"format": 1', '"format": 2'))
     with pytest.raises(ValueError, match=r"m\.json: has format 2; this peekrank reads format 1"):

@@ -1,7 +1,6 @@
-"""Compile kernels with numba, cache them on disk, and provide SIMD primitives. Only this package imports numba.
+"""`kernel`: functions that are compiled when they are first used. Only this package imports numba.
 
-`kernel` loads numba with the first kernel that is called, so importing learners, measures and games needs no
-compiler.
+numba is loaded with the first kernel that is called: importing learners, measures and games takes no compiler.
 """
 
 from __future__ import annotations
@@ -21,11 +20,11 @@ R = TypeVar("R", bound=tuple[Any, ...])
 
 _PACKAGE = Path(__file__).parent.parent
 _NOT_COMPILED = "{} is not compiled: decorate it with peekrank.kernel"
-_LOCK = RLock()  # of two threads that use a kernel first, one makes it
+_LOCK = RLock()  # if two threads use a kernel for the first time, one of them makes its dispatcher
 
 
 class Kernel:
-    """A function that is compiled when it is first used, by Python or by another kernel.
+    """A function that is compiled when Python or another kernel first uses it.
 
     Parameters
     ----------
@@ -34,31 +33,35 @@ class Kernel:
     kept
         Whether its machine code is kept on disk.
     any_order
-        Whether its sums may be added up in any order.
+        Whether the compiler may reorder its sums.
+    inline_all
+        Whether to inline every kernel that it calls, directly or not.
     """
 
-    def __init__(self, function: FunctionType, *, kept: bool, any_order: bool = False) -> None:
-        self.function, self.kept, self.any_order = function, kept, any_order
-        self._compiled: dict[bool, Any] = {}  # for other kernels to call, and for Python
-        self._codes: dict[Any, Any] = {}  # numba takes a millisecond to find one, as long as 3,000 rounds
+    def __init__(
+        self, function: FunctionType, *, kept: bool, any_order: bool = False, inline_all: bool = False
+    ) -> None:
+        self.function, self.kept, self.any_order, self.inline_all = function, kept, any_order, inline_all
+        self._compiled: dict[bool, Any] = {}  # dispatchers: for other kernels, and for Python
+        self._codes: dict[Any, Any] = {}  # numba takes 1 ms to find the code for given types
         update_wrapper(self, function)
 
     @property
     def compiled(self) -> Any:
-        """What numba makes of the function, to be called by Python: itself, if compiling is switched off."""
+        """Return numba's dispatcher for calls from Python, or the function itself if compiling is switched off."""
         return self._made(for_python=True)
 
     @property
     def _numba_type_(self) -> Any:
-        """What numba asks of a global that a kernel names."""
+        """Return the type of this kernel as a global of another one, which numba asks for."""
         return self._made(for_python=False)._numba_type_
 
     def _made(self, *, for_python: bool) -> Any:
         with _LOCK:
             if for_python not in self._compiled:
-                from peekrank._jit.compiler import compiled
+                from peekrank._jit.compiler import dispatcher
 
-                self._compiled[for_python] = compiled(self, for_python=for_python)
+                self._compiled[for_python] = dispatcher(self, for_python=for_python)
         return self._compiled[for_python]
 
     def __call__(self, *arguments: Any) -> Any:
@@ -66,12 +69,12 @@ class Kernel:
         return self.compiled(*arguments)
 
     def code(self, arguments: tuple[object, ...]) -> Any:
-        """The machine code for arguments of these types."""
+        """Return the machine code for arguments of these types."""
         key = tuple(map(_kind, arguments))
         if key not in self._codes:
             from peekrank._jit.compiler import code
 
-            self._codes[key] = code(self.compiled, arguments)
+            self._codes[key] = code(self, arguments)
         return self._codes[key]
 
 
@@ -80,13 +83,13 @@ def kernel(function: F) -> F:
     return cast("F", Kernel(cast("FunctionType", function), kept=_ours(function)))
 
 
-def sum_kernel(function: F) -> F:
-    """A kernel whose sums may be added up in any order, several at a time; all else stays as strict as ever."""
+def reassociating_kernel(function: F) -> F:
+    """Compile a function whose sums may be added in any order, several terms at a time; all else stays strict."""
     return cast("F", Kernel(cast("FunctionType", function), kept=_ours(function), any_order=True))
 
 
 class Primitive:
-    """An operation that the compiler is taught (see `eights`); without it, what a function of Python does.
+    """An operation that `simd` defines for compiled code. Called from Python, it is a plain function.
 
     Parameters
     ----------
@@ -98,15 +101,8 @@ class Primitive:
         self.function = function
         update_wrapper(self, function)
 
-    @property
-    def _numba_type_(self) -> Any:
-        """What numba asks of a global that a kernel names."""
-        from peekrank._jit.compiler import PRIMITIVES
-
-        return PRIMITIVES[self.function.__name__]
-
     def __call__(self, *arguments: Any) -> Any:
-        """What it does without the compiler."""
+        """Call the plain function."""
         return self.function(*arguments)
 
 
@@ -115,73 +111,74 @@ def _primitive(function: F) -> F:
 
 
 @_primitive
-def at(numbers: NDArray[np.float64], position: int) -> float:
-    """The number at a position that is not negative, which compiled code would look for otherwise.
+def load(numbers: NDArray[np.float64], index: int) -> float:
+    """Return an element. The index must not be negative: compiled code does not look for that case.
 
-    >>> at(np.arange(3.0), 2)
+    >>> load(np.arange(3.0), 2)
     2.0
     """
-    return float(numbers[position])
+    return float(numbers[index])
 
 
 @_primitive
-def eight(numbers: NDArray[np.float64], start: int) -> NDArray[np.float64]:
-    """Eight numbers of an array, from `start` on, to be added, subtracted and multiplied at once.
+def vload(numbers: NDArray[np.float64], start: int) -> NDArray[np.float64]:
+    """Return the vector of eight elements from `start` on. Vectors can be added, subtracted and multiplied.
 
-    Kernels that use them need no loops that the compiler finds vectors in, and have the same bits everywhere.
-
-    >>> 2.0 * eight(np.arange(16.0), 4)
+    >>> 2.0 * vload(np.arange(16.0), 4)
     array([ 8., 10., 12., 14., 16., 18., 20., 22.])
     """
     return np.array(numbers[start : start + 8])
 
 
 @_primitive
-def same(number: float) -> NDArray[np.float64]:
-    """Eight times the same number."""
+def vsplat(number: float) -> NDArray[np.float64]:
+    """Return a vector of eight equal numbers."""
     return np.full(8, float(number))
 
 
 @_primitive
-def put(eight: NDArray[np.float64], numbers: NDArray[np.float64], start: int) -> None:
-    """Write eight numbers to an array, from `start` on."""
-    numbers[start : start + 8] = eight
+def vstore(vector: NDArray[np.float64], numbers: NDArray[np.float64], start: int) -> None:
+    """Write a vector to an array, from `start` on."""
+    numbers[start : start + 8] = vector
 
 
 @_primitive
-def total(eight: NDArray[np.float64]) -> float:
-    """The sum of eight numbers.
+def vsum(vector: NDArray[np.float64]) -> float:
+    """Return the sum of a vector.
 
-    >>> total(np.arange(8.0))
+    >>> vsum(np.arange(8.0))
     28.0
     """
-    fours = eight[:4] + eight[4:]
+    fours = vector[:4] + vector[4:]
     twos = fours[:2] + fours[2:]
     return float(twos[0] + twos[1])
 
 
 @_primitive
-def some(eight: NDArray[np.float64]) -> bool:
-    """Whether one of eight numbers is not 0.
+def vany(vector: NDArray[np.float64]) -> bool:
+    """Return whether an element of a vector is not 0.
 
-    >>> some(np.zeros(8))
+    >>> vany(np.zeros(8))
     False
     """
-    return bool(eight.any())
+    return bool(vector.any())
 
 
 @_primitive
-def if_at_most(
-    low: NDArray[np.float64], high: NDArray[np.float64], here: NDArray[np.float64], there: NDArray[np.float64]
+def vselect_le(
+    left: NDArray[np.float64],
+    right: NDArray[np.float64],
+    if_true: NDArray[np.float64],
+    if_false: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """`here` where `low` is not above `high`, else `there`."""
-    return np.where(low <= high, here, there)
+    """Select elements of `if_true` where `left` is at most `right`, and of `if_false` elsewhere."""
+    return np.where(left <= right, if_true, if_false)
 
 
 @_primitive
-def nonzero(eight: NDArray[np.float64]) -> NDArray[np.float64]:
-    """1 where a number is not 0, else 0."""
-    return np.not_equal(eight, 0).astype(np.float64)
+def vnonzero(vector: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return 1 where an element is not 0, and 0 elsewhere."""
+    return np.not_equal(vector, 0).astype(np.float64)
 
 
 def _ours(function: Callable[..., Any]) -> bool:
@@ -189,23 +186,26 @@ def _ours(function: Callable[..., Any]) -> bool:
 
 
 def unspecialised(*_: Any) -> Any:
-    """What a global stands for that `specialise` replaces by a kernel."""
+    """Stand for a kernel in a template, until `specialise` puts one in its position."""
     raise TypeError("this function is a template: specialise it for its kernels")
 
 
-def specialise(template: F, name: str, **kernels: Callable[..., Any]) -> F:
+def specialise(template: F, name: str, *, inline_all: bool = False, **kernels: Callable[..., Any]) -> F:
     """Compile a function that calls kernels by the names of globals, for these kernels.
 
-    Unlike one that takes kernels as arguments it is kept on disk, if all of them are.
+    Unlike a function that takes kernels as arguments, it is kept on disk if all of them are.
 
     Parameters
     ----------
     template
-        A plain function; its module must have been executed as far as what it calls.
+        A plain function; its module must have been executed up to the last name that it uses.
     name
-        What is special about it, in characters that file names may have; must tell it from its siblings.
+        A name that tells it from its siblings, in characters that file names may have.
+    inline_all
+        Whether to inline every kernel that it calls, directly or not. It takes longer to compile, and makes loops
+        over many rounds some 5 % faster.
     kernels
-        What its globals of these names stand for, which are `unspecialised` before.
+        Kernels by the names of the globals that stand for them, which are `unspecialised` in the template.
 
     >>> step = unspecialised
     >>> def twice(x):
@@ -223,46 +223,46 @@ def specialise(template: F, name: str, **kernels: Callable[..., Any]) -> F:
     function.__module__, function.__doc__ = template.__module__, template.__doc__
     function.__qualname__ = f"{template.__qualname__}-{name}"
     kept = _ours(template) and all(cast("Kernel", part).kept for part in kernels.values())
-    return cast("F", Kernel(function, kept=kept))
+    return cast("F", Kernel(function, kept=kept, inline_all=inline_all))
 
 
-def machine_code(kernel: F, *arguments: object) -> F:
-    """A kernel compiled for arguments of these types: calls of it skip numba's dispatch, five times its work.
+def compile_for(kernel: F, *arguments: object) -> F:
+    """Compile a kernel for arguments of these types. Calls of the result skip numba's dispatch, 3 us a call.
 
-    The caller must pass arguments of exactly these types, since nothing checks them any more.
+    The caller must pass arguments of exactly these types: nothing checks them any more.
     """
     if not isinstance(kernel, Kernel):
         raise TypeError(_NOT_COMPILED.format(kernel.__name__))
     return cast("F", kernel.code(arguments))
 
 
-class Held(int):
-    """The address of a record, taken apart into words for compiled code once and for all (see `held`)."""
+class Pinned(int):
+    """The address of a record that `pinned` has taken apart into words for compiled code."""
 
-    record: tuple[Any, ...]  # which must live as long as the address is used
+    record: tuple[Any, ...]  # must live as long as the address is used
     words: NDArray[np.int64]
 
 
-def held(record: R) -> R:
-    """A record whose fields kernels find without taking its arrays apart in each call, which takes 20 ns an array.
+def pinned(record: R) -> R:
+    """Return the address of a record, so that calls need not take its arrays apart, which takes 20 ns an array.
 
-    What comes back is for `machine_code` and for the calls of it, and stands for the record. Its arrays may be
-    written to; they must not be moved. A record with other fields than arrays, numbers and records of these is
-    returned as it is.
+    Pass the result to `compile_for`, and to its result in place of the record. Kernels may write to the arrays,
+    but nobody may move them. A record with fields other than arrays, numbers and records of these is returned
+    unchanged.
     """
     from peekrank._jit.compiler import words_of
 
     if (words := words_of(record)) is None:
         return record
-    address = Held(words.ctypes.data)
+    address = Pinned(words.ctypes.data)
     address.record, address.words = cast("tuple[Any, ...]", record), words
     return cast("R", address)
 
 
 def _kind(argument: object) -> Any:
-    """What numba's type of an argument depends on, found without numba."""
-    if isinstance(argument, Held):
-        return (Held, _kind(argument.record))
+    """Return all that numba's type of an argument depends on, without numba."""
+    if isinstance(argument, Pinned):
+        return (Pinned, _kind(argument.record))
     if isinstance(argument, np.ndarray):
         return argument.dtype, argument.ndim, argument.flags.num
     if isinstance(argument, tuple):

@@ -1,6 +1,6 @@
 """numba, loaded with the first kernel that is used, and its machine code on disk.
 
-There is a file for each kernel and types of its arguments, named by all that its content depends on.
+The cache has a file for each entry point and types of its arguments, named by all that its content depends on.
 """
 
 from __future__ import annotations
@@ -22,51 +22,61 @@ from numba.core.caching import NullCache
 from numba.core.compiler import CompileResult
 from numpy.typing import NDArray
 
-from peekrank._jit import Held, Kernel, eights
-from peekrank._jit.content import content_digest
-from peekrank._jit.records import HeldType, words
+from peekrank._jit import (
+    Kernel,
+    Pinned,
+    simd,  # noqa: F401 - defines the primitives before anything is compiled
+)
+from peekrank._jit.fingerprint import fingerprint
+from peekrank._jit.linking import compiler_class
+from peekrank._jit.records import PinnedType, words
 from peekrank._util.atomic import write_whole
 
-# Without numba's runtime (`_nrt`) arrays are not reference-counted, and a kernel that allocates does not compile.
-# Inlined by force, kernels do not copy their state of many arrays to each other. Either halves a small round.
+# Without numba's runtime (`_nrt`) arrays are not reference-counted, which halves the time of a small round, and a
+# kernel that allocates does not compile.
 _OPTIONS: Any = {
     "nogil": True,
     "error_model": "numpy",
     "_nrt": False,
-    "forceinline": True,
     "no_cfunc_wrapper": True,
 }
-_CONFIG: Any = config  # these have no types, as far as they are used here
+# numba ships no annotations for these.
+_CONFIG: Any = config
 _RESULT: Any = CompileResult
 _SERIALIZE: Any = serialize
 _TYPEOF: Any = numba.typeof
-PRIMITIVES = eights.PRIMITIVES  # taught before anything is compiled: numba looks for operators only then
 _CHECKSUM = hashlib.sha256().digest_size
 
 
-def compiled(kernel: Kernel, *, for_python: bool) -> Any:
-    """What numba makes of a kernel's function; only what Python calls can take apart Python's objects.
+def dispatcher(kernel: Kernel, *, for_python: bool) -> Any:
+    """Return numba's dispatcher for a kernel.
 
-    Code that takes a state of many arrays apart is larger than many a kernel.
+    Only one for Python can take Python's objects apart: that code is larger than many a kernel. Only its machine
+    code is kept on disk.
     """
     options = _OPTIONS | {"no_cpython_wrapper": not for_python}
-    made: Any = numba.njit(kernel.function, fastmath={"reassoc"} if kernel.any_order else False, **options)
-    if kernel.kept and not _CONFIG.DISABLE_JIT:
+    made: Any = numba.njit(
+        kernel.function,
+        fastmath={"reassoc"} if kernel.any_order else False,
+        pipeline_class=compiler_class(for_python=for_python, plain=kernel.kept, inline_all=kernel.inline_all),
+        **options,
+    )
+    if kernel.kept and for_python and not _CONFIG.DISABLE_JIT:
         made._cache = KernelCache(kernel, options)
     return made
 
 
-def code(made: Any, arguments: tuple[object, ...]) -> Any:
-    """The machine code for arguments of these types."""
+def code(kernel: Kernel, arguments: tuple[object, ...]) -> Any:
+    """Return the machine code for arguments of these types."""
     if _CONFIG.DISABLE_JIT:
-        return made
+        return kernel.compiled
     with _no_garbage_collection():
-        return made.compile(tuple(map(_type_of, arguments)))
+        return kernel.compiled.compile(tuple(_type_of(one, deep=kernel.kept) for one in arguments))
 
 
 @contextmanager
 def _no_garbage_collection() -> Iterator[None]:
-    """Compiling makes many objects that live on, and looking through them again and again takes a tenth of it."""
+    """Switch the garbage collector off, which takes a tenth of the time: the compiler makes lasting objects."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -76,56 +86,56 @@ def _no_garbage_collection() -> Iterator[None]:
             gc.enable()
 
 
-def _type_of(argument: object) -> Any:
-    return HeldType(_TYPEOF(argument.record)) if isinstance(argument, Held) else _TYPEOF(argument)
+def _type_of(argument: object, *, deep: bool) -> Any:
+    return PinnedType(_TYPEOF(argument.record), deep=deep) if isinstance(argument, Pinned) else _TYPEOF(argument)
 
 
 def words_of(record: tuple[Any, ...]) -> NDArray[np.int64] | None:
-    """A record as the words that compiled code reads; None where there is no compiler, or no way to do so."""
+    """Return the words of a record for compiled code, or None without a compiler or if the record has no words."""
     found = None if _CONFIG.DISABLE_JIT else words(record)
     return None if found is None else np.array(found, dtype=np.int64)
 
 
 def cache_folder() -> Path:
-    """Where compiled kernels live."""
+    """Return the folder of compiled kernels."""
     return Path(_CONFIG.CACHE_DIR or platformdirs.user_cache_dir("peekrank", appauthor=False)) / "kernels"
 
 
 class KernelCache(NullCache):
-    """What numba asks for compiled code before it compiles, and gives it to afterwards.
+    """Cache that numba asks for machine code before it compiles, and hands machine code to afterwards.
 
-    A file that is damaged, cannot be read or cannot be written is done without.
+    Files that are damaged, or that cannot be read or written, are ignored.
 
     Parameters
     ----------
     kernel
-        What is compiled.
+        The kernel.
     options
-        What numba is told about it.
+        The options of its dispatcher.
     """
 
     def __init__(self, kernel: Kernel, options: dict[str, bool]) -> None:
-        self._kernel, self._options = kernel, options
+        self._kernel, self._options = kernel, options | {"inline_all": kernel.inline_all}
 
     @cached_property
-    def _content(self) -> str:
-        """Found when it is first needed: not before all helpers are defined."""
-        return content_digest(self._kernel)
+    def _fingerprint(self) -> str:
+        """Computed when it is first needed: not before all helpers are defined."""
+        return fingerprint(self._kernel)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """The compiled code for arguments of these types; None if there is none."""
+        """Return the compiled code for arguments of these types, or None."""
         target_context.refresh()
         try:
             blob = self._path(sig, target_context.codegen()).read_bytes()
             if hashlib.sha256(blob[_CHECKSUM:]).digest() != blob[:_CHECKSUM]:
                 return None
             return _RESULT._rebuild(target_context, *_SERIALIZE.loads(blob[_CHECKSUM:]))
-        except Exception:  # whatever it is that is wrong with the file
+        except Exception:  # whatever is wrong with the file
             return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Keep compiled code."""
-        if data.library.has_dynamic_globals:  # addresses, true for this process only
+        if data.library.has_dynamic_globals:  # addresses that are valid in this process only
             return
         with suppress(OSError, ValueError, TypeError):
             path = self._path(sig, data.codegen)
@@ -134,7 +144,7 @@ class KernelCache(NullCache):
 
     def _path(self, sig: Any, codegen: Any) -> Path:
         about = (
-            self._content, self._options, *map(_typed, sig), codegen.magic_tuple(),
+            self._fingerprint, self._options, *map(_typed, sig), codegen.magic_tuple(),
             _CONFIG.BOUNDSCHECK, _CONFIG.OPT, numba.__version__, np.__version__, sys.version,
         )  # fmt: skip
         name = f"{self._kernel.function.__module__}.{self._kernel.function.__qualname__}"
@@ -142,9 +152,9 @@ class KernelCache(NullCache):
 
 
 def _typed(kind: Any) -> str:
-    """A type in words; numba's own leave out the names of the fields of a record."""
-    if isinstance(kind, HeldType):
-        return f"held {_typed(kind.record)}"
+    """Describe a type. numba's own names leave out the fields of a record."""
+    if isinstance(kind, PinnedType):
+        return f"pinned {kind.deep} {_typed(kind.record)}"
     if isinstance(kind, types.BaseNamedTuple):
         record: Any = kind
         module = _module_of(record.instance_class)
@@ -157,9 +167,9 @@ def _typed(kind: Any) -> str:
 
 
 def _module_of(record: type) -> str:
-    """Where every process finds this class; a TypeError if it is one of a script or a notebook.
+    """Return the module that every process can import this class from. Raises TypeError for a class of a script.
 
-    With the code for such a class, another process would be given a copy of the class, which is no use to it.
+    Code for such a class would hold a copy of the class, which is of no use to another process.
     """
     module = record.__module__
     if module == "__main__" or getattr(sys.modules.get(module), record.__qualname__, None) is not record:

@@ -1,6 +1,6 @@
-"""Records that compiled code finds by their address, in words of 8 bytes: there are no objects to take apart.
+"""Records that compiled code reads from memory by their address, as words of 8 bytes.
 
-An array is its address, its shape and its strides; a number is a word; a record is the words of its fields.
+An array is its address, its shape and its strides. A number is one word. A record is the words of its fields.
 """
 
 from __future__ import annotations
@@ -15,35 +15,37 @@ from numba.core import types
 from numba.core.typing.templates import AttributeTemplate
 from numba.np import arrayobj
 
-_EXTENDING: Any = extending  # these have no types, as far as they are used here
+_EXTENDING: Any = extending  # numba ships no annotations for these
 _ARRAYOBJ: Any = arrayobj
 _WORD: Any = ir.IntType(64)
 _FLOATS = {types.float32, types.float64}
 
 
-class HeldType(types.Type):
-    """The type of the address of a record: it has the record's fields.
+class PinnedType(types.Type):
+    """Type of the address of a record. It has the fields of the record.
 
     Parameters
     ----------
     record
         The type of the record.
+    deep
+        Whether records within the record are addresses as well. A kernel can neither unpack nor index them then.
     """
 
-    def __init__(self, record: Any) -> None:
-        self.record = record
-        super().__init__(f"Held({record})")
+    def __init__(self, record: Any, *, deep: bool) -> None:
+        self.record, self.deep = record, deep
+        super().__init__(f"Pinned({record}, {deep})")
 
     @property
     def key(self) -> Any:
-        """What tells it from other types: a name does not tell classes of the same name apart."""
-        return self.record
+        """Return what tells it from other types. Names do not: two classes may have the same."""
+        return self.record, self.deep
 
 
 def words(value: object) -> list[int] | None:
-    """The words of a value; None if it is, or has within, something else than arrays and numbers.
+    """Return the words of a value, or None if it holds anything other than arrays and numbers.
 
-    Found without numba, which takes a millisecond to find the type of a state.
+    This does without numba, which takes a millisecond to find the type of a state.
 
     >>> words((3, True, np.float32(0.5), np.zeros((2, 3), np.uint8)))[:3]
     [3, 1, 4602678819172646912]
@@ -69,35 +71,48 @@ def _parts(kind: Any) -> tuple[Any, ...]:
 
 
 def _length(kind: Any) -> int:
-    """How many words a value of a type takes."""
+    """Return the number of words of a value of this type."""
     if isinstance(kind, types.Array):
         return 1 + 2 * kind.ndim
     return sum(map(_length, _parts(kind))) if isinstance(kind, types.BaseTuple) else 1
 
 
-def _take_address(_: HeldType, address: Any, c: Any) -> Any:
+def _take_address(_: PinnedType, address: Any, c: Any) -> Any:
     return _EXTENDING.NativeValue(c.pyapi.long_as_voidptr(address))
 
 
 class _Fields(AttributeTemplate):
-    key = HeldType
+    key = PinnedType
 
-    def generic_resolve(self, held: Any, name: str) -> Any:  # type: ignore[override]
-        fields = held.record.fields
-        return held.record[fields.index(name)] if name in fields else None
+    def generic_resolve(self, pinned: Any, name: str) -> Any:  # type: ignore[override]
+        fields = pinned.record.fields
+        if name not in fields:
+            return None
+        kind = pinned.record[fields.index(name)]
+        return PinnedType(kind, deep=True) if _is_address(pinned, kind) else kind
 
 
-def _load_field(context: Any, builder: Any, held: HeldType, address: Any, name: str) -> Any:
-    position = held.record.fields.index(name)
-    start = sum(map(_length, _parts(held.record)[:position]))
-    return _load(context, builder, held.record[position], builder.bitcast(address, _WORD.as_pointer()), start)
+def _is_address(pinned: PinnedType, kind: Any) -> bool:
+    return pinned.deep and isinstance(kind, types.BaseNamedTuple)
+
+
+def _load_field(context: Any, builder: Any, pinned: PinnedType, address: Any, name: str) -> Any:
+    index = pinned.record.fields.index(name)
+    kind, start = pinned.record[index], sum(map(_length, _parts(pinned.record)[:index]))
+    words = builder.bitcast(address, _WORD.as_pointer())
+    if _is_address(pinned, kind):
+        return builder.bitcast(builder.gep(words, [_WORD(start)]), address.type)
+    return _load(context, builder, kind, words, start)
 
 
 def _load(context: Any, builder: Any, kind: Any, address: Any, start: int) -> Any:
-    """The value of a type whose words begin at a position."""
+    """Emit code that loads a value of this type, whose words begin at `start`."""
+    unchanging = builder.module.add_metadata([])
 
-    def word(position: int) -> Any:
-        return builder.load(builder.gep(address, [_WORD(start + position)]))
+    def word(offset: int) -> Any:
+        load = builder.load(builder.gep(address, [_WORD(start + offset)]))
+        load.set_metadata("invariant.load", unchanging)  # `pinned` promises it, so LLVM loads a word once
+        return load
 
     wanted = context.get_value_type(kind)
     if isinstance(kind, types.Array):
@@ -118,7 +133,7 @@ def _load(context: Any, builder: Any, kind: Any, address: Any, start: int) -> An
     return builder.trunc(word(0), wanted) if wanted != _WORD else word(0)
 
 
-_EXTENDING.register_model(HeldType)(_EXTENDING.models.OpaqueModel)
-_EXTENDING.unbox(HeldType)(_take_address)
+_EXTENDING.register_model(PinnedType)(_EXTENDING.models.OpaqueModel)
+_EXTENDING.unbox(PinnedType)(_take_address)
 _EXTENDING.infer_getattr(_Fields)
-_EXTENDING.lower_getattr_generic(HeldType)(_load_field)
+_EXTENDING.lower_getattr_generic(PinnedType)(_load_field)

@@ -1,6 +1,6 @@
-"""What learners mean_loss lose: measured on stationary streams, and kept with the package.
+"""Benchmarks of the learners: measured losses on stationary streams, stored with the package.
 
-`experiments/choosing.py` measures it. Ten items, and k and a measure for each rate that a game can have.
+`experiments/choosing.py` measures them, with ten items and one measure and k for each rate that a game can have.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ ITEMS = 10
 
 
 class Benchmark(NamedTuple):
-    """What a learner loses per round on a stationary stream: mean and standard deviation over runs."""
+    """Loss per round of a learner on a stationary stream: mean and standard deviation over runs."""
 
     learner: str
-    told: bool  # the number of rounds
+    knows_horizon: bool
     measure: str
     k: int
     stream: str
@@ -30,8 +30,8 @@ class Benchmark(NamedTuple):
     sd: float
 
 
-class Answers(NamedTuple):
-    """What a learner loses per visit where a share of the visitors answers: ten items, DCG, k = 1."""
+class ResponseRateBenchmark(NamedTuple):
+    """Loss per visit of a learner if a share of the visitors answers: ten items, DCG, k = 1."""
 
     learner: str
     share: float
@@ -41,7 +41,7 @@ class Answers(NamedTuple):
 
 @cache
 def streams() -> tuple[Benchmark, ...]:
-    """All that was measured on streams.
+    """Return all benchmarks on streams.
 
     >>> streams()[0].learner, streams()[0].stream
     ('doubtsort', 'ct15')
@@ -50,37 +50,37 @@ def streams() -> tuple[Benchmark, ...]:
 
 
 @cache
-def visitors() -> tuple[Answers, ...]:
-    """All that was measured with few visitors answering."""
-    return tuple(Answers(*row) for row in json.loads(FILE.read_text(encoding="utf-8"))["visitors"])
+def visitors() -> tuple[ResponseRateBenchmark, ...]:
+    """Return all benchmarks at response rates below 1, and at 1."""
+    return tuple(ResponseRateBenchmark(*row) for row in json.loads(FILE.read_text(encoding="utf-8"))["visitors"])
 
 
-def lost(learner: str, measure: str, k: int, *, told: bool) -> dict[str, float]:
-    """What a learner loses per round after the longest runs, by stream; empty where that was not measured.
+def loss_by_stream(learner: str, measure: str, k: int, *, knows_horizon: bool) -> dict[str, float]:
+    """Return the loss per round of a learner in the longest runs, by stream. It is empty if not measured.
 
-    >>> sorted(lost("doubtsort", "dcg", 1, told=False))
+    >>> sorted(loss_by_stream("doubtsort", "dcg", 1, knows_horizon=False))
     ['ct15', 'graded', 'linear means']
     """
     longest = max(row.rounds for row in streams())
-    wanted = (learner, told, measure, k)
-    return {row.stream: row.mean for row in streams() if row[:4] == wanted and row.rounds == longest}
+    key = (learner, knows_horizon, measure, k)
+    return {row.stream: row.mean for row in streams() if row[:4] == key and row.rounds == longest}
 
 
-def loss_by_stream(learner: str, measure: str, k: int, *, told: bool) -> float:
-    """The geometric mean of that over streams, which differ in scale; infinite where nothing was measured."""
-    found = lost(learner, measure, k, told=told)
-    return float(np.exp(np.mean(np.log(list(found.values()))))) if found else float("inf")
+def mean_loss(learner: str, measure: str, k: int, *, knows_horizon: bool) -> float:
+    """Return the geometric mean of `loss_by_stream`, since streams differ in scale. It is infinite if not measured."""
+    losses = loss_by_stream(learner, measure, k, knows_horizon=knows_horizon)
+    return float(np.exp(np.mean(np.log(list(losses.values()))))) if losses else float("inf")
 
 
-def few(learner: str) -> dict[float, float]:
-    """What a learner loses per visit, by the share of visitors that answer; empty where that was not measured."""
+def loss_by_response_rate(learner: str) -> dict[float, float]:
+    """Return the loss per visit of a learner, by the share of visitors that answer. It is empty if not measured."""
     return {row.share: row.mean for row in visitors() if row.learner == learner}
 
 
-def figures(values: Iterable[float], between: str = ", ") -> str:
-    """Numbers in two digits.
+def figures(values: Iterable[float], separator: str = ", ") -> str:
+    """Format numbers with two significant digits.
 
     >>> figures([0.0123, 0.00004, 1.0])
     '0.012, 0.00004, 1'
     """
-    return between.join(np.format_float_positional(value, 2, fractional=False, trim="-") for value in values)
+    return separator.join(np.format_float_positional(value, 2, fractional=False, trim="-") for value in values)

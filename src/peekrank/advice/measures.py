@@ -1,4 +1,4 @@
-"""Advice on learning a measure: how fast regret must grow, which learner to use, and what would help."""
+"""Advice on learning a measure: the growth of regret, the learner to use, and changes that would help."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from peekrank.advice.choice import (
     Choice,
     Problem,
     choose,
-    for_stable,
+    choose_for_stationary,
     growth,
     informative_from_round,
     is_informative,
-    least,
     mean_loss,
+    smallest,
 )
-from peekrank.games.rate import Rate, Verdict
+from peekrank.games.rates import Rate, Verdict
 from peekrank.learners.champion import Champion
 from peekrank.measures import (
     DCG,
@@ -42,13 +42,13 @@ from peekrank.measures.sanity import prefers_relevant_first
 from peekrank.spec import format_spec
 from peekrank.types import Learner, Measure
 
-_LONGEST = 10**12  # the longest horizon that learners accept
+_MAX_HORIZON = 10**12  # that learners accept
 
 
 class Change(NamedTuple):
-    """Another problem close by that is easier, and what it brings.
+    """A similar but easier problem, with its rate and bound.
 
-    The bound is None where no learner has one or where it says nothing.
+    The bound is None if no learner has one or if it is vacuous.
     """
 
     what: str
@@ -64,52 +64,53 @@ class Change(NamedTuple):
 
 
 class Evidence(NamedTuple):
-    """What was measured of a learner that is advised, and whether its items may come and go.
+    """Benchmarks of an advised learner, and whether it supports items that come and go.
 
-    `lost` is what it lost per round after 100,000 rounds of stationary streams of ten items, by stream, and `few`
-    per visit of the tutorial's setting, by the share of visitors who answer. They are empty where it was not
-    measured. `measure` and `k` are those it was measured with: for other numbers of items and answers they tell
-    which learner loses less rather than how much.
+    `loss_by_stream` is its loss per round over 100,000 rounds of stationary streams of ten items.
+    `loss_by_response_rate` is its loss per visit in the tutorial's setting, by the share of visitors who answer.
+    Both are empty if not measured. `measure` and `k` are those of the benchmark: for other numbers of items and
+    answers, the figures show which learner loses less rather than how much.
     """
 
     learner: str
     measure: str
     k: int
-    lost: dict[str, float]
-    few: dict[float, float]
+    loss_by_stream: dict[str, float]
+    loss_by_response_rate: dict[float, float]
     items_come_and_go: bool
 
 
 @dataclass(frozen=True)
 class Advice:
-    """What to expect of a problem, and what to do; made by `advise`.
+    """Advice on a problem, as returned by `advise`.
 
     Parameters
     ----------
     measure, m, k, horizon, grades
-        The problem; no horizon where the number of rounds is not known.
+        The problem. The horizon is None if the number of rounds is unknown.
     verdict
-        The rate at which the regret of the best learner grows, on which basis, and why.
+        Growth rate of the best possible regret, its basis and the reason.
     learner
-        Specification of the learner to take where relevance may change at will, or None if no learner fits: of
-        those with the best guaranteed rate, the one that lost least on stationary streams.
-    stable
-        That of the learner to take where relevance is stable: what lost least there, of all that have a theorem.
-    undecided
-        That of a champion made of the two, where it is not known which to take; None where they cannot be one.
-        It has no bound of its own.
+        Specification of the learner to use if relevance may change arbitrarily, or None if no learner fits: among
+        those with the best guaranteed rate, the one with the smallest loss on stationary streams.
+    stationary
+        Specification of the learner to use if relevance is stationary: the one with the smallest loss there, among
+        all that have a theorem.
+    hedged
+        Specification of a champion of the two, to use if you do not know which case applies. It has no bound of its
+        own. None if the two cannot form a champion.
     guarantee
-        Growth of the bound of `learner`.
+        Growth rate of the bound of `learner`.
     bound
-        That learner's bound on the expected regret after `horizon` rounds.
-    worst
-        The largest regret that any learner can have: `horizon` times the largest difference of two rankings.
+        Bound of `learner` on the expected regret after `horizon` rounds.
+    max_regret
+        Largest possible regret of any learner: `horizon` times the largest difference of two rankings.
     informative_from
-        Horizon from about which the bound is below `worst`, in two digits; None: never.
+        Approximate horizon from which the bound is below `max_regret`, in two digits. None if it never is.
     evidence
-        What was measured of `stable` and of `learner`.
+        Benchmarks of `stationary` and of `learner`.
     changes
-        What would help where the answer is bad.
+        Similar problems that are easier.
     """
 
     measure: str
@@ -119,116 +120,119 @@ class Advice:
     grades: int
     verdict: Verdict
     learner: str | None = None
-    stable: str | None = None
-    undecided: str | None = None
+    stationary: str | None = None
+    hedged: str | None = None
     guarantee: Rate | None = None
     bound: float | None = None
-    worst: float | None = None
+    max_regret: float | None = None
     informative_from: int | None = None
     evidence: tuple[Evidence, ...] = ()
     changes: tuple[Change, ...] = ()
 
     @property
     def vacuous(self) -> bool:
-        """Whether the bound says nothing, being no smaller than the largest regret there can be."""
-        return self.bound is not None and not is_informative(self.bound, self.worst)
+        """Whether the bound is no smaller than the largest possible regret."""
+        return self.bound is not None and not is_informative(self.bound, self.max_regret)
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What should not be overlooked, in plain words."""
-        rate, said = self.verdict.rate, []
+        """Remarks on the rate, the learner and the bound."""
+        rate, notes = self.verdict.rate, []
         if rate is None:
-            said.append("it is not known how fast regret must grow here")
+            notes.append("the growth of regret in this game is unknown")
         elif rate is Rate.LINEAR:
-            said.append("hopeless: whatever the learner, regret can grow by a constant in every round")
+            notes.append("hopeless: for every learner, regret can grow by a constant in every round")
         elif rate is Rate.ZERO:
-            said.append("all rankings are worth the same: show any")
+            notes.append("all rankings have the same value: show any")
         if self.learner is None and rate not in (Rate.LINEAR, Rate.ZERO):
-            said.append(f"no learner here fits {self.measure} at k = {self.k:,}")
+            notes.append(f"no learner of this package fits {self.measure} at k = {self.k:,}")
         if rate and self.guarantee and self.guarantee.exponent > rate.exponent:
-            said.append(f"the game allows {rate}, but this learner guarantees {self.guarantee} only")
-        if self.vacuous and self.worst is not None:
-            said.append(f"the bound says nothing here, as nobody can lose more than {_number(self.worst)}")
-            said.append(
-                f"it says something from about {pluralize(self.informative_from, 'round')} on"
+            notes.append(f"the game allows {rate}, but this learner guarantees only {self.guarantee}")
+        if self.vacuous and self.max_regret is not None:
+            notes.append(f"the bound is vacuous: no learner can lose more than {_number(self.max_regret)}")
+            notes.append(
+                f"it is informative from about {pluralize(self.informative_from, 'round')} on"
                 if self.informative_from
-                else "it never does"
+                else "it is vacuous at every horizon"
             )
-        return tuple(said)
+        return tuple(notes)
 
     def as_dict(self) -> dict[str, Any]:
-        """All of it in numbers, texts, lists and dictionaries, for JSON."""
+        """Return the advice as a dictionary for JSON."""
         return {
             **{field.name: getattr(self, field.name) for field in fields(self)},
             "verdict": self.verdict._asdict(),
             "vacuous": self.vacuous,
             "notes": list(self.notes),
-            "evidence": [found._asdict() for found in self.evidence],
+            "evidence": [evidence._asdict() for evidence in self.evidence],
             "changes": [change._asdict() for change in self.changes],
         }
 
     @property
     def rows(self) -> list[tuple[str, str]]:
-        """All of it in words: a label and what belongs to it, line by line."""
+        """Lines of the advice in words, each a label and a text."""
         rounds = "" if self.horizon is None else f", {pluralize(self.horizon, 'round')}"
         size = f"m = {pluralize(self.m, 'item')}, k = {self.k:,} revealed{rounds}"
         rate, basis, reason = self.verdict
-        told = [
+        lines = [
             ("problem", f"{self.measure}, {size}, grades 0 to {self.grades - 1}"),
             ("rate", f"{rate or 'unknown'} ({basis}): {reason}"),
             *self._learners(),
         ]
         if self.learner is not None:
-            told.append(("certain", self._certain()))
-        told += [(label, text) for label, text in (("usual", self._usual()), ("few answers", self._few())) if text]
-        told += [("note", note) for note in self.notes]
-        return told + [("change", str(change)) for change in self.changes]
+            lines.append(("guarantee", self._guarantee_text()))
+        measured = (("benchmark", self._stream_text()), ("few answers", self._response_rate_text()))
+        lines += [(label, text) for label, text in measured if text]
+        lines += [("note", note) for note in self.notes]
+        return lines + [("change", str(change)) for change in self.changes]
 
     def _learners(self) -> Iterator[tuple[str, str]]:
-        """Which one where."""
-        when = ("where relevance is stable", "where it may change at will")
-        if self.stable is None or self.stable == self.learner:
-            when = ("", "whatever happens")
-        items = {found.learner: found.items_come_and_go for found in self.evidence}
-        how = ("items may come and go", "items may come and go at random")
-        for name, where, changing in zip((self.stable, self.learner), when, how, strict=True):
-            if name is not None and where:
-                yield "learner", f"{name} {where}; {changing if items[name] else 'fixed items'}"
-        if self.undecided is not None:
+        """Yield a line for each learner, with the case it is for."""
+        cases = ("if relevance is stationary", "if relevance may change arbitrarily")
+        if self.stationary is None or self.stationary == self.learner:
+            cases = ("", "in every case")
+        flexible = {evidence.learner: evidence.items_come_and_go for evidence in self.evidence}
+        items = ("items may come and go", "items may come and go at random")
+        for name, case, changing in zip((self.stationary, self.learner), cases, items, strict=True):
+            if name is not None and case:
+                yield "learner", f"{name} {case}; {changing if flexible[name] else 'fixed items'}"
+        if self.hedged is not None:
             yield (
                 "learner",
-                f"{self.undecided} where that is not known: switches on proof, has no bound; fixed items",
+                f"{self.hedged} if you do not know which; no bound of its own; fixed items",
             )
         if self.learner is None:
             yield "learner", "none"
 
-    def _certain(self) -> str:
-        """The promise of the learner that has one."""
-        most = "regret grows at most as"
-        if self.bound is not None and self.worst is not None:
-            most = f"regret at most {_number(self.bound)} of {_number(self.worst)} possible, growing as"
-        kept = f"whatever happens, {most} {self.guarantee}"
-        if self.stable is None or self.stable == self.learner:
-            return kept
-        return f"{kept} ({_name(self.learner)}); {_name(self.stable)} has a theorem for stable relevance only"
+    def _guarantee_text(self) -> str:
+        """Describe the bound of the learner."""
+        limit = "regret grows at most as"
+        if self.bound is not None and self.max_regret is not None:
+            limit = f"regret at most {_number(self.bound)} of {_number(self.max_regret)} possible, growing as"
+        guarantee = f"in every case, {limit} {self.guarantee}"
+        if self.stationary is None or self.stationary == self.learner:
+            return guarantee
+        other = f"{_name(self.stationary)} has a theorem for stationary relevance only"
+        return f"{guarantee} ({_name(self.learner)}); {other}"
 
-    def _usual(self) -> str:
-        """What was lost on streams."""
-        shown = [found for found in self.evidence if found.lost]
-        if not shown:
+    def _stream_text(self) -> str:
+        """Describe the losses on streams."""
+        measured = [(_name(one.learner), one.loss_by_stream) for one in self.evidence if one.loss_by_stream]
+        if not measured:
             return ""
-        problem = f"{shown[0].measure} lost per round, m = {benchmarks.ITEMS}, k = {shown[0].k}"
-        streams = f"100,000 stationary rounds of {', '.join(shown[0].lost)}"
-        figures = "; ".join(f"{_name(found.learner)} {benchmarks.figures(found.lost.values())}" for found in shown)
+        first = next(one for one in self.evidence if one.loss_by_stream)
+        problem = f"{first.measure} lost per round, m = {benchmarks.ITEMS}, k = {first.k}"
+        streams = f"100,000 stationary rounds of {', '.join(first.loss_by_stream)}"
+        figures = "; ".join(f"{name} {benchmarks.figures(losses.values())}" for name, losses in measured)
         return f"{problem}, {streams}: {figures} (experiments/choosing.py)"
 
-    def _few(self) -> str:
-        """What was lost where few answer."""
-        shown = [found for found in self.evidence if found.few]
-        if not shown:
+    def _response_rate_text(self) -> str:
+        """Describe the losses by response rate."""
+        measured = [(_name(e.learner), e.loss_by_response_rate) for e in self.evidence if e.loss_by_response_rate]
+        if not measured:
             return ""
-        shares = ", ".join(f"{share:.0%}".replace("%", " %") for share in shown[0].few)
-        figures = "; ".join(f"{_name(found.learner)} {benchmarks.figures(found.few.values())}" for found in shown)
+        shares = ", ".join(f"{share:.0%}".replace("%", " %") for share in measured[0][1])
+        figures = "; ".join(f"{name} {benchmarks.figures(losses.values())}" for name, losses in measured)
         return f"dcg lost per visit, 50,000 visits, {shares} answered: {figures}"
 
     def __str__(self) -> str:
@@ -236,65 +240,65 @@ class Advice:
 
 
 def advise(measure: str | Measure, m: int, k: int, horizon: int | None = None, grades: int = 2) -> Advice:
-    """What to expect of learning a ranking, which learner to use, and what to change.
+    """Predict how regret grows for a problem, choose a learner, and suggest changes that would help.
 
-    Learners are chosen by proof and by evidence: the best guaranteed rate first, then what was lost on stationary
-    streams (`peekrank.advice.benchmarks`), which is why they are not told the horizon where they lose less without.
+    The choice rests on proofs and measurements: the best guaranteed rate first, then the smallest loss on stationary
+    streams (`peekrank.advice.benchmarks`). The advice omits the horizon if a learner loses less without it.
 
     Parameters
     ----------
     measure
-        What rankings are judged by, or its name.
+        Measure of a ranking, or its name.
     m
         Number of items.
     k
         Number of items, from the top, whose relevance is revealed.
     horizon
-        Number of rounds; None if it is not known. Bounds are numbers only where it is.
+        Number of rounds, or None if it is unknown. The bound is a number only if the horizon is known.
     grades
         Number of relevance grades, 0 to grades - 1.
 
     >>> advice = advise("dcg", m=10, k=1, horizon=100_000)
-    >>> advice.stable, advice.learner, round(advice.bound), advice.vacuous
+    >>> advice.stationary, advice.learner, round(advice.bound), advice.vacuous
     ('doubtsort:measure=dcg', 'marginftrl:measure=dcg', 12099, False)
 
     References
     ----------
     The bounds are those of the learners' pages; the rates are those of `peekrank.games`.
     """
-    judge = measure_named(measure) if isinstance(measure, str) else measure
+    parsed = measure_named(measure) if isinstance(measure, str) else measure
     check_int("m", m, 1, 10**8)
     check_int("k", k, 1, m)
     if horizon is not None:
-        check_int("horizon", horizon, 1, _LONGEST)
+        check_int("horizon", horizon, 1, _MAX_HORIZON)
     check_int("grades", grades, 2, 256)
-    if not prefers_relevant_first(judge, int(m), int(grades) - 1):
+    if not prefers_relevant_first(parsed, int(m), int(grades) - 1):
         raise ValueError(
-            f"{judge} rewards a ranking that does not have the most relevant items on top, where learners put "
-            "them: its weights must not rise from position to position, nor its gains fall with relevance"
+            f"{parsed} rewards rankings without the most relevant items on top, where all learners put them: its "
+            "weights must not increase with the position, and its gains must not decrease with relevance"
         )
-    p = Problem(judge, int(m), int(k), horizon if horizon is None else int(horizon), int(grades))
-    advice = Advice(str(judge), p.m, p.k, p.horizon, p.grades, p.verdict)
+    p = Problem(parsed, int(m), int(k), horizon if horizon is None else int(horizon), int(grades))
+    advice = Advice(str(parsed), p.m, p.k, p.horizon, p.grades, p.verdict)
     choice = choose(p)
     if choice is not None:
-        stable = None if p.verdict.rate is Rate.ZERO else for_stable(p)
-        advised = dict.fromkeys(found for found in (stable, choice.learner) if found is not None)
+        stationary = None if p.verdict.rate is Rate.ZERO else choose_for_stationary(p)
+        advised = dict.fromkeys(one for one in (stationary, choice.learner) if one is not None)
         advice = replace(
             advice,
             learner=format_spec(choice.learner),
-            stable=None if stable is None else format_spec(stable),
-            undecided=_champion(tuple(advised), p),
+            stationary=None if stationary is None else format_spec(stationary),
+            hedged=_champion(tuple(advised), p),
             guarantee=growth(choice.learner, p.shape),
             bound=choice.bound,
-            worst=None if p.horizon is None else p.horizon * choice.difference,
+            max_regret=None if p.horizon is None else p.horizon * choice.difference,
             informative_from=informative_from_round(choice, p),
-            evidence=tuple(_evidence(found, p) for found in advised),
+            evidence=tuple(_evidence(one, p) for one in advised),
         )
     return replace(advice, changes=tuple(_changes(p, advice)))
 
 
 def _champion(members: tuple[Learner, ...], p: Problem) -> str | None:
-    """A champion made of the learners that are advised, if there are two and they can be members."""
+    """Return a champion of the advised learners, if there are two and both can be members."""
     try:
         return format_spec(Champion(p.measure, members, p.grades - 1)) if len(members) > 1 else None  # type: ignore[arg-type]
     except ValueError:
@@ -305,19 +309,23 @@ def _evidence(learner: Learner, p: Problem) -> Evidence:
     come_and_go, name = learner.kernels.set_items is not None, format_spec(learner)
     if mean_loss(learner, p) == inf or p.verdict.rate is Rate.ZERO:
         return Evidence(name, str(p.measure), p.k, {}, {}, come_and_go)
-    game, told = p.measured, learner.horizon is not None
-    few = benchmarks.few(learner.name) if game == ("dcg", 1) and not told else {}
-    return Evidence(name, *game, benchmarks.lost(learner.name, *game, told=told), few, come_and_go)
+    game, knows_horizon = p.benchmark, learner.horizon is not None
+    by_stream = benchmarks.loss_by_stream(learner.name, *game, knows_horizon=knows_horizon)
+    has_rates = game == ("dcg", 1) and not knows_horizon
+    by_response_rate = benchmarks.loss_by_response_rate(learner.name) if has_rates else {}
+    return Evidence(name, *game, by_stream, by_response_rate, come_and_go)
 
 
 def _changes(p: Problem, advice: Advice) -> Iterator[Change]:
-    """What would help: more answers, another measure, more rounds."""
+    """Yield changes that would help: more answers, another measure, more rounds."""
     rate, ks = advice.verdict.rate, set()
     if rate in (None, Rate.LINEAR, Rate.TWO_THIRDS):
-        wanted = Rate.SQRT if rate is Rate.TWO_THIRDS else Rate.TWO_THIRDS
-        ks.add(least(p.k + 1, p.m, lambda k: _at_most(p._replace(k=k).verdict.rate, wanted)))
+        target = Rate.SQRT if rate is Rate.TWO_THIRDS else Rate.TWO_THIRDS
+        ks.add(smallest(p.k + 1, p.m, lambda k: _at_most(p._replace(k=k).verdict.rate, target)))
     if advice.vacuous:
-        ks.add(least(p.k + 1, p.m, lambda k: _telling(choose(p._replace(k=k)), p.horizon) is not None))
+        ks.add(
+            smallest(p.k + 1, p.m, lambda k: _informative_bound(choose(p._replace(k=k)), p.horizon) is not None)
+        )
     for k in sorted(k for k in ks if k):
         yield _change(p._replace(k=k), f"reveal k = {k:,}")
     if advice.learner is None and rate is not Rate.ZERO:
@@ -326,9 +334,9 @@ def _changes(p: Problem, advice: Advice) -> Iterator[Change]:
     elif rate is Rate.TWO_THIRDS and isinstance(p.measure, DCG | RBP):
         shorter = replace(p.measure, cutoff=p.k)
         yield _change(p._replace(measure=shorter), f"learn {shorter}")
-    if advice.vacuous and advice.informative_from and advice.informative_from <= _LONGEST:
+    if advice.vacuous and advice.informative_from and advice.informative_from <= _MAX_HORIZON:
         yield _change(
-            p._replace(horizon=advice.informative_from), f"play {pluralize(advice.informative_from, 'round')}"
+            p._replace(horizon=advice.informative_from), f"run {pluralize(advice.informative_from, 'round')}"
         )
 
 
@@ -336,38 +344,38 @@ def _change(p: Problem, what: str) -> Change:
     choice = choose(p)
     if choice is not None:
         what += f" with {format_spec(choice.learner)}"
-    return Change(what, p.verdict.rate, _telling(choice, p.horizon), str(p.measure), p.k, p.horizon)
+    return Change(what, p.verdict.rate, _informative_bound(choice, p.horizon), str(p.measure), p.k, p.horizon)
 
 
-def _telling(choice: Choice | None, horizon: int | None) -> float | None:
-    """The bound, if it says something."""
+def _informative_bound(choice: Choice | None, horizon: int | None) -> float | None:
+    """Return the bound if it is informative, otherwise None."""
     return (
         choice.bound if choice and horizon and is_informative(choice.bound, horizon * choice.difference) else None
     )
 
 
 def _stand_ins(p: Problem) -> tuple[Measure, ...]:
-    """The closest measures that can be learned item by item."""
+    """Return the closest measures that a learner can learn item by item."""
     match p.measure:
         case NDCG(cutoff=n, gains=gains):
             return (DCG(n, gains),)
         case AveragePrecision():
-            return (DCG(), Precision(p.k, mean=False)) if p.k < p.m else (DCG(),)
+            return (DCG(), Precision(p.k)) if p.k < p.m else (DCG(),)
         case AUCLoss() | PairwiseLoss():
             return (PairwiseLoss() if p.grades == 2 else SumLoss(),)
         case ReciprocalRank(n) | ERR(n):
             return (DCG(n),)
         case Recall(n) | Hit(n):
-            return (Precision(n, mean=False),)
+            return (Precision(n),)
     return ()
 
 
-def _at_most(rate: Rate | None, wanted: Rate) -> bool:
-    return rate is not None and rate.exponent <= wanted.exponent
+def _at_most(rate: Rate | None, target: Rate) -> bool:
+    return rate is not None and rate.exponent <= target.exponent
 
 
 def _name(spec: str | None) -> str:
-    """The name of a learner, without its parameters."""
+    """Return the name in a specification, without the parameters."""
     return (spec or "").partition(":")[0]
 
 

@@ -1,4 +1,4 @@
-"""Advice on learning a surrogate: whether k answers per round can teach it, and what proves that they cannot."""
+"""Advice on learning a surrogate: whether k answers per round suffice, and a proof if they do not."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ import numpy as np
 
 from peekrank._util.text import pluralize
 from peekrank._util.validate import check_int
-from peekrank.games.rate import Rate
+from peekrank.games.rates import Rate
 from peekrank.learners.rtopkf.learner import RTopKF
 from peekrank.surrogates import ListNet, NDCGSquared, RankSVM, Surrogate, softmax
 from peekrank.surrogates import surrogate as surrogate_named
 
-_MOST_GRADES = 10**6  # in all lists of a witness
+_MAX_GRADES = 10**6  # in all lists of a witness
 
 
 class Witness(NamedTuple):
-    """Two distributions of relevance that k answers cannot tell apart, although no scores are good on both.
+    """Two distributions of relevance that k answers cannot distinguish, although no scores are good for both.
 
-    ``gap`` is the least that any scores lose on p and on q together, to the best scores for each: whatever a
-    learner does, its expected regret after T rounds is at least gap x T / 2 on one of the two.
+    ``gap`` is the smallest total excess loss of any scores on p and q, compared with the best scores for each. The
+    expected regret of every learner after T rounds is at least gap x T / 2 on one of the two.
     """
 
     relevance: tuple[tuple[int, ...], ...]
@@ -35,19 +35,19 @@ class Witness(NamedTuple):
 
 @dataclass(frozen=True)
 class SurrogateAdvice:
-    """What to expect of a surrogate under top-k feedback; made by `advise_surrogate`.
+    """Advice on a surrogate under top-k feedback, as returned by `advise_surrogate`.
 
     Parameters
     ----------
     surrogate, m, k, grades
         The problem: lists of up to m items.
     rate
-        How the regret in the surrogate grows: what gradient descent guarantees with an unbiased estimate, or T
-        where nobody can do better; None where neither is known.
+        Growth of the regret in the surrogate: the guarantee of gradient descent with an unbiased estimate, or T if
+        no learner can do better. None if neither is known.
     reason
-        Why, and whether a learner here does it: where one does, it is `RTopKF` with the steps of its theorem.
+        The reason, and whether this package has such a learner. If so, it is `RTopKF` with the steps of its theorem.
     witness
-        Where the rate is T: what proves it; None also where the lists are too many to write down, see `notes`.
+        Proof that the rate is T. None if the rate is not T, or if the lists are too many to write down (see `notes`).
     """
 
     surrogate: str
@@ -60,13 +60,13 @@ class SurrogateAdvice:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What should not be overlooked, in plain words."""
+        """Remarks on the witness."""
         if self.rate is not Rate.LINEAR or self.witness is not None:
             return ()
-        return (f"the adversaries that prove it are left out: their lists have over {_MOST_GRADES:,} grades",)
+        return (f"the advice omits the adversaries that prove it: their lists have over {_MAX_GRADES:,} grades",)
 
     def as_dict(self) -> dict[str, Any]:
-        """All of it in numbers, texts, lists and dictionaries, for JSON."""
+        """Return the advice as a dictionary for JSON."""
         return {
             **{field.name: getattr(self, field.name) for field in fields(self)},
             "witness": self.witness and self.witness._asdict(),
@@ -75,30 +75,30 @@ class SurrogateAdvice:
 
     @property
     def rows(self) -> list[tuple[str, str]]:
-        """All of it in words: a label and what belongs to it, line by line."""
+        """Lines of the advice in words, each a label and a text."""
         size = f"m = {pluralize(self.m, 'item')}, k = {self.k:,} revealed"
-        told = [
+        lines = [
             ("problem", f"{self.surrogate}, {size}, grades 0 to {self.grades - 1}"),
             ("rate", f"{self.rate or 'unknown'}: {self.reason}"),
         ]
         if self.witness:
-            least = f"{self.witness.gap / 2:.3g} per round"
-            told.append(("witness", f"two adversaries; on one of them regret is {least}"))
-        return told + [("note", note) for note in self.notes]
+            loss = f"{self.witness.gap / 2:.3g} per round"
+            lines.append(("witness", f"two adversaries; on one of them regret is at least {loss}"))
+        return lines + [("note", note) for note in self.notes]
 
     def __str__(self) -> str:
         return "\n".join(f"{label}: {text}" for label, text in self.rows)
 
 
 def advise_surrogate(surrogate: str | Surrogate, m: int, k: int, grades: int = 2) -> SurrogateAdvice:
-    """Whether a surrogate can be learned from k answers per round, and if not, what proves it.
+    """Say whether k answers per round suffice to learn a surrogate, with a proof if they do not.
 
     Parameters
     ----------
     surrogate
-        What scores are judged by, or its name.
+        Surrogate, or its name.
     m
-        Items of the longest list.
+        Number of items in the longest list.
     k
         Number of items, from the top, whose relevance is revealed.
     grades
@@ -119,30 +119,30 @@ def advise_surrogate(surrogate: str | Surrogate, m: int, k: int, grades: int = 2
     answers = f"{k:,} answers per round" if k > 1 else "one answer per round"
     rate: Rate | None = Rate.TWO_THIRDS
     if k == m:
-        rate, reason = Rate.SQRT, "all relevances are seen, and it is convex: gradient descent"
+        rate, reason = Rate.SQRT, "all relevances are revealed, and it is convex: gradient descent"
     elif _cannot_be_learned(phi, m, k, grades):
         rate = Rate.LINEAR
-        reason = f"hopeless: {answers} cannot tell which scores are best (docs/surrogates.md)"
+        reason = f"hopeless: {answers} cannot identify the best scores (docs/theory/surrogates.md)"
     elif phi.min_k is not None and phi.min_k <= k:
-        reason = f"its gradient can be estimated without bias from {answers} (docs/learners/rtopkf.md)"
-    elif isinstance(phi, ListNet):  # all but one answer, binary
+        reason = f"its gradient has an unbiased estimate from {answers} (docs/learners/rtopkf.md)"
+    elif isinstance(phi, ListNet):  # binary relevance, one answer missing
         reason = (
-            f"its gradient can be estimated without bias from {answers} (docs/surrogates.md, Theorem 3), "
-            "but no learner here does it"
+            f"its gradient has an unbiased estimate from {answers} (docs/theory/surrogates.md, Theorem 3), "
+            "but no learner of this package uses it"
         )
     else:
-        rate, reason = None, f"no unbiased estimate of its gradient from {answers} is known"
+        rate, reason = None, f"we know no unbiased estimate of its gradient from {answers}"
     if not phi.convex:
-        rate, reason = None, "it is not convex: descent may end anywhere"
+        rate, reason = None, "it is not convex: gradient descent may end anywhere"
     limit = RTopKF(phi).max_grade
     if grades - 1 > limit:
-        reason += f"; but rtopkf takes grades up to {limit} only"
-    witness = _witness(phi, m, k) if rate is Rate.LINEAR and k < 20 and m * 2 ** (k + 1) <= _MOST_GRADES else None
+        reason += f"; but rtopkf accepts only grades up to {limit}"
+    witness = _witness(phi, m, k) if rate is Rate.LINEAR and k < 20 and m * 2 ** (k + 1) <= _MAX_GRADES else None
     return SurrogateAdvice(str(phi), int(m), int(k), int(grades), rate, reason, witness)
 
 
 def _cannot_be_learned(phi: Surrogate, m: int, k: int, grades: int) -> bool:
-    """Theorem 2 of docs/theory/surrogates.md, for k < m."""
+    """Apply Theorem 2 of docs/theory/surrogates.md, for k < m."""
     match phi:
         case NDCGSquared():
             return True
@@ -154,7 +154,7 @@ def _cannot_be_learned(phi: Surrogate, m: int, k: int, grades: int) -> bool:
 
 
 def _witness(phi: Surrogate, m: int, k: int) -> Witness:
-    """Two adversaries: the page's pairs for RankSVM, else an even or odd number of k + 1 items is relevant."""
+    """Return two adversaries: those of the page for RankSVM, else an even or odd number of k + 1 relevant items."""
     if isinstance(phi, RankSVM):
         return _three_items_or_grades(m)
     highest = 2 if isinstance(phi, ListNet) and k == m - 1 else 1  # of all but the first
@@ -171,7 +171,7 @@ def _witness(phi: Surrogate, m: int, k: int) -> Witness:
 
 
 def _three_items_or_grades(m: int) -> Witness:
-    """Two items need three grades, and three items two."""
+    """Return the adversaries for RankSVM: two items need three grades, three items need two."""
     if m == 2:
         cycles = ((0, 1), (1, 2), (2, 0), (1, 0), (2, 1), (0, 2))
         often, never = (1 / 3,) * 3, (0.0,) * 3
@@ -184,11 +184,11 @@ def _three_items_or_grades(m: int) -> Witness:
 
 
 def _listnet_gap(relevance: Sequence[Sequence[int]], k: int, highest: int) -> float:
-    """KL(A, M) + KL(B, M), with A - B in closed form: as a sum over lists it would be lost to rounding."""
+    """Return KL(A, M) + KL(B, M). A - B is in closed form, because rounding would dominate a sum over lists."""
     m, growth = len(relevance[0]), expm1(highest)
     terms = [one / prod(total + growth * i for i in range(k + 1)) for one, total in ((e, m - 1 + e), (1, m))]
-    first = factorial(k) * (growth / 2) ** k * (terms[0] - terms[1]) / 2  # of (A - B)/2, but for the sign
-    alike = k + 1 if highest == 1 else 1  # items that are as the first; the others are all alike, too
+    first = factorial(k) * (growth / 2) ** k * (terms[0] - terms[1]) / 2  # of (A - B)/2, up to the sign
+    alike = k + 1 if highest == 1 else 1  # items like the first; all others are like each other
     half = np.full(m, -first * alike / (m - alike))  # A and B have the same sum
     half[:alike] = first
     middle = np.mean([softmax(row) for row in relevance], axis=0)

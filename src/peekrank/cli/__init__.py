@@ -4,23 +4,30 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+
+from peekrank._util.extras import MissingExtraError, extra
 
 
 def main() -> None:
     """Run the command line."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else Ctrl-C is ignored, as under nohup
         signal.signal(signal.SIGINT, _leave)
-    from peekrank.cli.app import main as run
-
-    run()
+    try:
+        with extra("cli"):
+            from peekrank.cli.app import main as run
+        run()
+    except MissingExtraError as error:
+        sys.stderr.write(f"error: {error}\n")
+        sys.exit(2)
 
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """While a command runs, let Ctrl-C be an exception; before and after, it ends the process at once."""
+    """Turn Ctrl-C into an exception while a command runs. Before and after, it ends the process at once."""
     if signal.getsignal(signal.SIGINT) is not _leave:
         yield
         return
@@ -37,7 +44,7 @@ def _leave(*_: object) -> None:
 
 
 def _interrupt(_: int, frame: FrameType | None) -> None:
-    """Raise KeyboardInterrupt, except within an import: not all packages survive one there, and polars panics."""
+    """Raise KeyboardInterrupt, but exit at once during an import, where polars would panic."""
     while frame is not None:
         if frame.f_code.co_filename.startswith("<frozen importlib"):
             _leave()

@@ -1,4 +1,4 @@
-"""Running an experiment: its progress, its files, and the table of its result."""
+"""Helpers that run an experiment with progress, write its files and build its table."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from peekrank._util.text import pluralize
-from peekrank.cli._progress import rounds_bar, status, transient_progress
+from peekrank.cli._progress import rounds_bar, transient_progress
 from peekrank.cli._tables import TerminalTable
 from peekrank.reports.numbers import exponent_text, number, percent
 
@@ -15,20 +15,18 @@ if TYPE_CHECKING:
 
 
 def run_experiment(experiment: Experiment, folder: Path, workers: int) -> Result:
-    """Do in a folder what is missing of an experiment, with a bar of its rounds."""
-    from peekrank.experiments import run, runs
-    from peekrank.jobs.results_dir import finished
+    """Run the missing runs of an experiment in a folder, with a progress bar of rounds."""
+    from peekrank.experiments import runs
+    from peekrank.jobs.results_dir import count_finished
 
-    with status("compiling (once)"):
-        run.compile_kernels(experiment)
-    wanted = experiment.runs * len(experiment.learners)
-    total = experiment.horizon * wanted
-    with rounds_bar(total, lambda: f"{finished(folder)} of {pluralize(wanted, 'run')}", folder) as tick:
+    n_runs = experiment.runs * len(experiment.learners)
+    total = experiment.horizon * n_runs
+    with rounds_bar(total, lambda: f"{count_finished(folder)} of {pluralize(n_runs, 'run')}", folder) as tick:
         return runs.run(experiment, folder, workers=workers, progress=tick)
 
 
 def write_first_run(experiment: Experiment, log: Path) -> None:
-    """Log the first run of an experiment's only learner: the same rounds and rankings as in its curve."""
+    """Log the first run of an experiment's only learner, with the same rounds and rankings as in its curve."""
     from rich.progress import MofNCompleteColumn
 
     from peekrank.engine import Agent
@@ -50,7 +48,7 @@ def write_first_run(experiment: Experiment, log: Path) -> None:
 
 
 def write_result(result: Result, folder: Path, *, as_csv: bool = False) -> None:
-    """Write the tables and pictures of a result."""
+    """Write the tables and plots of a result."""
     from peekrank.experiments import runs
     from peekrank.reports import plots
 
@@ -60,10 +58,10 @@ def write_result(result: Result, folder: Path, *, as_csv: bool = False) -> None:
 
 
 def result_table(result: Result) -> TerminalTable:
-    """One row per learner: regret, its exponent, bound, exploration and speed."""
+    """Build the table of a result: regret, exponent, bound, exploration and speed, one row per learner."""
     experiment = result.experiment
     sizes = f"{pluralize(experiment.horizon, 'round')}, {pluralize(experiment.runs, 'run')}"
-    heads = ("learner", "regret ± sd", "exponent, 95 %", "bound", "explored", "rounds/s")
+    heads = ("learner", "regret ± sd", "exponent, 95% CI", "bound", "explored", "rounds/s")
     rows = [
         (
             s.learner,

@@ -1,4 +1,4 @@
-"""How commands explain themselves: usage, arguments, options and examples, for the terminal and for the page."""
+"""Help of commands: usage, arguments, options and examples, for the terminal and the documentation."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typer.core import TyperCommand, TyperGroup
 
 from peekrank.cli._errors import plain_usage
 
-_VALUES = {int: "N", float: "X", Path: "FILE"}  # what else a value is, its option's name says
+_VALUES = {int: "N", float: "X", Path: "FILE"}  # other values are named after their option
 
 
 class ParameterHelp(NamedTuple):
-    """An argument or option in words."""
+    """Spelling, description and default of an argument or option."""
 
     spelled: str
     what: str
@@ -23,14 +23,14 @@ class ParameterHelp(NamedTuple):
 
     @property
     def line(self) -> str:
-        """What it is, and what holds without it, as help has it."""
-        if self.default == "needed":
+        """Description and default, as ``--help`` prints them."""
+        if self.default == "required":
             return f"{self.what} [required]"
         return f"{self.what} [default: {self.default}]" if self.default else self.what
 
 
 def explained(parameter: Any) -> ParameterHelp:
-    """What there is to know about an argument or option."""
+    """Return the help of an argument or option."""
     if parameter.param_type_name == "argument":
         spelled = _argument(parameter)
     else:
@@ -45,7 +45,7 @@ def _argument(parameter: Any) -> str:
 
 def _default(parameter: Any) -> str:
     if parameter.required:
-        return "needed"
+        return "required"
     if isinstance(parameter.show_default, str):
         return parameter.show_default
     flag = getattr(parameter, "is_flag", False)
@@ -57,12 +57,12 @@ def _default(parameter: Any) -> str:
 
 
 class Command(TyperCommand):
-    """A command whose help ends with examples, to be copied; what it changes in its context ends with it."""
+    """A command with examples in its help, run in its own copy of the context."""
 
-    examples: list[str]  # lines for a shell: comments, and commands
+    examples: list[str]  # shell lines: comments and commands
 
     def complete(self, function: Callable[..., None], examples: str) -> None:
-        """Take examples, and name values by what they are: N, X, FILE, or the name of the option."""
+        """Set the examples, and the placeholders of values: N, X, FILE, or the name of the option."""
         self.examples = examples.splitlines()
         hints = get_type_hints(function)
         for one in self.params:
@@ -71,50 +71,53 @@ class Command(TyperCommand):
             one.metavar = one.metavar or (words[0] if words else one.name.upper().replace("_", "-"))
 
     def invoke(self, ctx: Any) -> Any:
-        """Run it, in a copy of the context: with --quiet the next command in this process is not quiet."""
+        """Run the command in a copy of the context, so that --quiet does not affect the next command."""
         return copy_context().run(super().invoke, ctx)
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        """[OPTIONS], needed arguments, and optional ones in brackets."""
+        """Return [OPTIONS], the required arguments, and the optional ones in brackets."""
         arguments = [one for one in self.get_params(ctx) if one.param_type_name == "argument"]
         spelled = [_argument(one) if one.required else f"[{_argument(one)}]" for one in arguments]
         return [str(self.options_metavar), *spelled]
 
     def get_usage(self, ctx: Any) -> str:
-        """What errors begin with: how to call it, and an example."""
-        return f"{super().get_usage(ctx)}\nFor instance: {self.examples[1]}"
+        """Return the usage line and an example, which usage errors begin with."""
+        return f"{super().get_usage(ctx)}\nExample: {self.examples[1]}"
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Arguments, then options."""
+        """Write the arguments, then the options."""
         for title, kind in (("Arguments", "argument"), ("Options", "option")):
             _write_parameters(formatter, title, [o for o in self.get_params(ctx) if o.param_type_name == kind])
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002
-        """The examples: a command is a line, however narrow the terminal, so that it can be copied."""
+        """Write the examples without wrapping, so that they can be copied."""
         with formatter.section("Examples"):
             for line in self.examples:
                 formatter.write(f"  {line}\n")
 
 
 class Group(TyperGroup):
-    """All commands, in groups; ``help COMMAND`` is ``COMMAND --help``, and nothing at all is ``--help``."""
+    """All commands, in groups.
+
+    ``help COMMAND`` means ``COMMAND --help``, and no arguments mean ``--help``.
+    """
 
     def make_context(self, info_name: Any, args: list[str], parent: Any = None, **extra: Any) -> Any:
-        """What is between the program's name and the command's."""
+        """Parse the arguments before the name of the command."""
         with plain_usage():
             return super().make_context(info_name, args, parent, **extra)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Arguments, of which the word help asks for help."""
+        """Parse the arguments, and turn ``help`` into ``--help``."""
         return super().parse_args(ctx, [*args[1:], "--help"] if args[:1] in ([], ["help"]) else args)
 
     def invoke(self, ctx: Any) -> Any:
-        """Find the command, parse its arguments, and run it."""
+        """Find the command, parse its arguments and run it."""
         with plain_usage():
             return super().invoke(ctx)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """The commands of each group, then options."""
+        """Write the commands of each group, then the options."""
         panels: dict[str, list[tuple[str, str]]] = {}
         for name, command in self.commands.items():
             panels.setdefault(str(getattr(command, "rich_help_panel", "")), []).append((name, str(command.help)))

@@ -1,4 +1,4 @@
-"""Data sets that commands read."""
+"""Readers of the data sets that commands take."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ if TYPE_CHECKING:
 def read_data(
     file: Path, features: int | None, base: int | None, *, relevance: bool = True, documents: bool = False
 ) -> Dataset:
-    """The data set of a file, text or compact; `relevance` and `documents` as for `read_letor`."""
+    """Read a text file or open a compact one; `relevance` and `documents` are passed to `read_letor`."""
     from peekrank.data.letor import read_letor
     from peekrank.data.peek import is_compact, open_dataset
 
     if is_compact(file):
         opened = open_dataset(file)
-        there, first = opened.features.shape[1], opened.about.base
-        if features not in (None, there) or base not in (None, first):
-            raise ValueError(f"{file.name}: has {there} features with ids from {first}; convert the text again")
+        n_features, first = opened.features.shape[1], opened.about.base
+        if features not in (None, n_features) or base not in (None, first):
+            what = f"{n_features} features with ids from {first}"
+            raise ValueError(f"{file.name} has {what}; convert the text again")
         return opened
     with transient_progress(f"reading {file.name}", DownloadColumn(), TransferSpeedColumn()) as progress:
         return read_letor(

@@ -1,4 +1,4 @@
-"""Options that several commands have."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 
@@ -11,27 +11,29 @@ import typer
 from peekrank.registry import load
 
 Items = Annotated[int, typer.Option("--m", help="Number of items.")]
-Revealed = Annotated[int, typer.Option("--k", help="Number of items, from the top, whose relevance is revealed.")]
+Revealed = Annotated[int, typer.Option("--k", help="Number of top items whose relevance is revealed per round.")]
 Grades = Annotated[int, typer.Option(help="Number of relevance grades.")]
-Seed = Annotated[int, typer.Option(help="Seed of all randomness.")]
+Seed = Annotated[int, typer.Option(help="Random seed.")]
 Workers = Annotated[int, typer.Option(help="Number of threads.", show_default="one per core")]
 Folder = Annotated[
     Path,
     typer.Option(
-        "--out", metavar="FOLDER", help="Folder for results; the same command goes on where it was stopped."
+        "--out", metavar="FOLDER", help="Folder for results. The same command resumes an interrupted run."
     ),
 ]
 JsonFile = Annotated[
     Path | None,
-    typer.Option("--json", metavar="FILE", help="Write the answer as JSON; - prints it, and nothing else."),
+    typer.Option(
+        "--json", metavar="FILE", help="Write the result as JSON to FILE, or to standard output if FILE is `-`."
+    ),
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", help="Print no answer and no progress, only notes and errors.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Print only notes and errors.")]
 Imports = Annotated[
     list[str] | None,
     typer.Option(
         "--import",
         metavar="FILE.py|MODULE",
-        help="Learners, measures, surrogates and streams of your own; can be repeated.",
+        help="Import your own learners, measures, surrogates and streams. Repeatable.",
         show_default=False,
     ),
 ]
@@ -40,6 +42,6 @@ THREADS = os.cpu_count() or 1
 
 
 def import_all(sources: list[str] | None) -> None:
-    """Make known what files and modules define, for the rest of the process."""
+    """Import files and modules, which register their classes for the rest of the process."""
     for source in sources or ():
         load(source)

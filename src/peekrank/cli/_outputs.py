@@ -1,4 +1,4 @@
-"""What commands print, and the files they write."""
+"""Output of commands: text on the terminal, and files."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,22 +26,22 @@ _TRAILING = re.compile(r" +((?:\x1b\[[0-9;]*m)*)$", re.MULTILINE)
 
 
 def echo(*parts: RenderableType) -> None:
-    """Print one after the other. A Text is not wrapped: it may be a command or a path, to be copied.
+    """Print parts in order. A `Text` is not wrapped, so that a command or path in it can be copied.
 
-    Tables are padded to their width; what is copied from a terminal should not end in blanks.
+    Trailing blanks, which pad tables, are removed.
     """
-    if not VERBOSITY.get().answers:
+    if not VERBOSITY.get().results:
         return
     console = Console()
     with console.capture() as printed:
         for part in parts:
             console.print(part, highlight=False, soft_wrap=isinstance(part, Text))
     console.file.write(_TRAILING.sub(r"\1", printed.get()))
-    console.file.flush()  # who reads along, through a pipe, should not have to wait
+    console.file.flush()  # so that a reader of the pipe gets it now
 
 
 def labelled() -> Table:
-    """An empty table of labels and what belongs to them."""
+    """Return an empty table with a column of labels and a column of texts."""
     grid = Table.grid(padding=(0, 2, 0, 0))
     grid.add_column(style="dim", no_wrap=True)
     grid.add_column(overflow="fold")
@@ -49,16 +49,21 @@ def labelled() -> Table:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text and a line's end, whole; Ctrl-C has to wait."""
+    """Write a text and a line break atomically. Ctrl-C takes effect afterwards."""
     with interrupt_later():
         write_whole(path, lambda part: part.write_text(text + "\n", encoding="utf-8"))
 
 
-def write_json(path: Path | None, data: dict[str, Any], indent: int | None = 1) -> None:
-    """Write an answer as JSON, to standard output if the file is called -; nothing without a file."""
+def write_json(
+    path: Path | None, data: dict[str, Any] | Callable[[], dict[str, Any]], indent: int | None = 1
+) -> None:
+    """Write a result as JSON to a file, or to standard output if the path is ``-``.
+
+    `data` may be a function that returns the result; without a path it is not called.
+    """
     if path is None:
         return
-    text = json.dumps(_finite(data), indent=indent, allow_nan=False)
+    text = json.dumps(_finite(data() if callable(data) else data), indent=indent, allow_nan=False)
     if path == STANDARD_OUTPUT:
         sys.stdout.write(text + "\n")
     else:
@@ -66,7 +71,7 @@ def write_json(path: Path | None, data: dict[str, Any], indent: int | None = 1) 
 
 
 def _finite(value: Any) -> Any:
-    """The same with null for what is no number, or without bound: JSON has no word for these."""
+    """Replace NaN and infinity by null, because JSON has no such numbers."""
     if isinstance(value, dict):
         return {name: _finite(part) for name, part in value.items()}
     if isinstance(value, list | tuple):
@@ -75,26 +80,26 @@ def _finite(value: Any) -> Any:
 
 
 def check_outputs(*files: Path | None, read: Sequence[Path] = ()) -> None:
-    """Raise a ValueError now if one of these files could not be written later, or is one that is read."""
+    """Check that files can be written later. Raises ValueError if one cannot, or is also an input."""
     paths = [path for path in files if path and path != STANDARD_OUTPUT]
     for path in paths:
         above = next(folder for folder in path.absolute().parents if folder.exists())
         if path.exists() and not path.is_file():
-            raise ValueError(f"{path} is no regular file: name one that is, or a new one")
+            raise ValueError(f"{path} is not a regular file; choose another name")
         if not above.is_dir() or not os.access(above, os.W_OK):
-            raise ValueError(f"{path} cannot be written: {above} is not a folder that can be written to")
-    taken = {path.resolve() for path in read}
+            raise ValueError(f"{path} cannot be written: {above} is not a writable folder")
+    used = {path.resolve() for path in read}
     for path in paths:
-        if path.resolve() in taken:
-            raise ValueError(f"{path}: each output needs a file of its own, and none that is read")
-        taken.add(path.resolve())
+        if path.resolve() in used:
+            raise ValueError(f"{path} is also an input or another output; each output needs its own file")
+        used.add(path.resolve())
 
 
 def check_replaceable(file: Path) -> None:
-    """Raise a ValueError if there is a model or a compact data set of this name, which no table should replace."""
+    """Check that a file may be replaced. Raises ValueError if it is a model or a compact data set."""
     from peekrank.data.peek import is_compact
     from peekrank.training.model import is_model
 
     if file.exists() and (is_model(file) or is_compact(file)):
         what = "a model" if is_model(file) else "a data set"
-        raise ValueError(f"{file}: is {what}, which would be replaced; remove it first, or choose another name")
+        raise ValueError(f"{file} is {what} and would be overwritten; remove it first, or choose another name")

@@ -1,4 +1,4 @@
-"""Bars and other signs that something is under way, on standard error."""
+"""Progress bars and spinners on standard error."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from rich.status import Status
 from peekrank.cli._errors import print_error
 from peekrank.cli._verbosity import VERBOSITY
 
-_MOMENT = 1.0  # second
+_DELAY = 1.0  # seconds
 
 
 def status(what: str) -> Status:
-    """A sign that turns while something goes on whose end cannot be foreseen."""
+    """Return a spinner for work of unknown duration."""
     return _console().status(what)
 
 
@@ -39,16 +39,16 @@ def _console() -> Console:
 
 @contextmanager
 def transient_progress(what: str, *amounts: ProgressColumn) -> Iterator[Callable[[float, int], None]]:
-    """A bar that comes if it takes longer than a moment, and goes when done; call it with done and total."""
+    """Show a progress bar after the first second, and remove it at the end. Call it with done and total."""
     console = _console()
     columns = amounts or (TaskProgressColumn(),)
     bar = Progress(TextColumn(what), BarColumn(), *columns, TimeRemainingColumn(), console=console, transient=True)
     task = bar.add_task(what)
-    begun = time.monotonic()
+    started = time.monotonic()
 
-    def progress(done: float, of: int) -> None:
-        bar.update(task, completed=done, total=of)
-        if console.is_terminal and time.monotonic() - begun > _MOMENT:
+    def progress(done: float, total: int) -> None:
+        bar.update(task, completed=done, total=total)
+        if console.is_terminal and time.monotonic() - started > _DELAY:
             bar.start()
 
     try:
@@ -60,7 +60,7 @@ def transient_progress(what: str, *amounts: ProgressColumn) -> Iterator[Callable
 
 @contextmanager
 def rounds_bar(rounds: int, finished: Callable[[], str], folder: Path) -> Iterator[Callable[[int], None]]:
-    """A bar of rounds; Ctrl-C says what is finished, and ends with code 130."""
+    """Show a progress bar of rounds. On Ctrl-C, print what is finished and exit with code 130."""
     from peekrank.jobs.executor import InterruptedRunError
 
     columns = TextColumn("rounds"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
@@ -71,10 +71,10 @@ def rounds_bar(rounds: int, finished: Callable[[], str], folder: Path) -> Iterat
             yield lambda n: bar.advance(task, n)
         except InterruptedRunError:
             bar.stop()
-            stopped(f"{finished()} are finished and kept", folder)
+            exit_interrupted(f"{finished()} are finished and kept", folder)
 
 
-def stopped(kept: str, folder: Path) -> NoReturn:
-    """Say what is kept of work that was stopped, and end with code 130."""
-    print_error(f"stopped; {kept} in {folder}{os.sep} - the same command goes on from there")
+def exit_interrupted(state: str, folder: Path) -> NoReturn:
+    """Print what an interrupted command has kept, and exit with code 130."""
+    print_error(f"stopped; {state} in {folder}{os.sep} - run the same command again to resume")
     raise typer.Exit(130)

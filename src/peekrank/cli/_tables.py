@@ -1,4 +1,4 @@
-"""Tables that commands show and write: by groups, as text for a terminal, and for papers and pages."""
+"""Tables of commands: grouped, for the terminal, and as LaTeX or Markdown."""
 
 from __future__ import annotations
 
@@ -22,37 +22,38 @@ if TYPE_CHECKING:
     import polars as pl
     from rich.console import ConsoleOptions, RenderableType
 
-_MOST_ROWS = 60  # on a terminal
+_MAX_ROWS = 60  # on a terminal
 _NAMES = ("folder", "stream", "data", "measure", "learner", "minus", "policy")
 _LEFT = (*_NAMES, "verdict")
 _EDGES = 2  # columns of a terminal
-_NAME = 10  # characters of a name that stay in a line, at least
-_WIDE = 20  # characters that a line about a group has in the first column, at least
+_NAME = 10  # minimum width of a folded name, in characters
+_WIDE = 20  # minimum width of the first column if rows have groups
 
 
 @dataclass(frozen=True)
 class TerminalTable:
-    """A table that fits the terminal, however narrow: names are folded, heads broken at blanks, numbers never.
+    """A table that adapts to the width of the terminal.
 
-    Where that is not enough, the table is turned on its side.
+    Names are folded and heads broken at blanks; numbers are never broken. If that is not enough, each row
+    becomes a list of labels and cells.
 
     >>> table = TerminalTable("Regret", ["learner", "regret", "rounds/s"], [("", ["a", "5.25", "9k"])])
     >>> for width in (40, 20):
     ...     console = Console(width=width, color_system=None)
-    ...     with console.capture() as shown:
+    ...     with console.capture() as output:
     ...         console.print(table, highlight=False)
-    ...     print([line.split() for line in shown.get().splitlines() if line.strip(" ─")])
+    ...     print([line.split() for line in output.get().splitlines() if line.strip(" ─")])
     [['Regret'], ['learner', 'regret', 'rounds/s'], ['a', '5.25', '9k']]
     [['Regret'], ['a'], ['regret', '5.25'], ['rounds/s', '9k']]
     """
 
     title: str
     heads: Sequence[str]
-    rows: Sequence[tuple[str, Sequence[str]]]  # what tells the group, and the cells
+    rows: Sequence[tuple[str, Sequence[str]]]  # name of the group, and the cells
     names: Sequence[str] = _NAMES
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
-        """The table, in the form that fits."""
+        """Yield the table in the layout that fits."""
         yield Text(self.title, style="italic")
         for gap in (1, 0):
             room = options.max_width - _EDGES - (1 + gap) * len(self.heads)
@@ -63,18 +64,18 @@ class TerminalTable:
                     widths = _filled(widths, [max(widths[0], _WIDE), *widths[1:]], room)
                 yield self._upright(widths, gap)
                 return
-        yield from self._on_its_side()
+        yield from self._as_lists()
 
     def _cells(self, c: int) -> int:
-        """The width of the widest cell in a column."""
+        """Return the width of the widest cell in a column."""
         return max((len(row[c]) for _, row in self.rows), default=0)
 
     def _whole(self) -> list[int]:
-        """How wide columns are if nothing is folded."""
+        """Return the widths of columns without folding."""
         return [max(self._cells(c), len(head)) for c, head in enumerate(self.heads)]
 
     def _narrow(self) -> list[int]:
-        """How wide columns must be."""
+        """Return the minimum widths of columns."""
         words = [max(map(len, head.split())) for head in self.heads]
         cells = [
             min(self._cells(c), _NAME) if h in self.names else self._cells(c) for c, h in enumerate(self.heads)
@@ -86,18 +87,18 @@ class TerminalTable:
         for head, width in zip(self.heads, widths, strict=True):
             left = head in (*self.names, *_LEFT)
             table.add_column(head, justify="left" if left else "right", overflow="fold", width=width)
-        told = ""
+        current = ""
         for group, row in self.rows:
-            if told != (told := group):
+            if current != (current := group):
                 table.add_section()
                 table.add_row(escape(group), style="bold")
             table.add_row(*map(escape, row))
         return table
 
-    def _on_its_side(self) -> Iterator[RenderableType]:
-        told = ""
+    def _as_lists(self) -> Iterator[RenderableType]:
+        current = ""
         for group, (first, *cells) in self.rows:
-            if told != (told := group):
+            if current != (current := group):
                 yield Text(f"\n{group}", style="bold")
             yield Text(f"\n{first if self.heads[0] in self.names else f'{self.heads[0]} {first}'}")
             grid = labelled()
@@ -108,7 +109,7 @@ class TerminalTable:
 
 
 def _filled(narrow: Sequence[int], whole: Sequence[int], room: int) -> list[int]:
-    """Widths between the narrow and the whole ones that fill the room, the first columns first.
+    """Widen columns, the first ones first, up to their whole width or until the room is used.
 
     >>> _filled([10, 6, 6], [18, 9, 6], 26)
     [14, 6, 6]
@@ -120,59 +121,59 @@ def _filled(narrow: Sequence[int], whole: Sequence[int], room: int) -> list[int]
 
 
 class TextTable(NamedTuple):
-    """A table of texts; the first columns, `group` of them, tell which group a row is of."""
+    """A table of texts whose first `group` columns identify the group of a row."""
 
     heads: list[str]
     rows: list[list[str]]
     group: int
 
 
-def shown(title: str, sheet: TextTable, rest: str) -> Iterator[RenderableType]:
-    """A table of what varies.
+def render(title: str, sheet: TextTable, rest: str) -> Iterator[RenderableType]:
+    """Render a table for the terminal, without columns that are the same in all rows.
 
-    What is the same in all rows is in its title. A line above the rows of a group tells the group.
+    The title contains the constant columns, and a line above each group names the group.
 
     Parameters
     ----------
     title
-        What it begins with.
+        Beginning of the title.
     sheet
-        What to show.
+        The table.
     rest
-        Where all rows are, if these are too many.
+        Where to find all rows, printed if there are too many for the terminal.
 
     >>> rows = [["1", "a", "5"], ["1", "b", "7"], ["2", "a", "4"], ["2", "b", "8"]]
-    >>> (table,) = shown("Regret", TextTable(["k", "learner", "regret"], rows, group=1), "")
+    >>> (table,) = render("Regret", TextTable(["k", "learner", "regret"], rows, group=1), "")
     >>> table.title, table.rows
     ('Regret, by k', [('k 1', ['a', '5']), ('k 1', ['b', '7']), ('k 2', ['a', '4']), ('k 2', ['b', '8'])])
     """
     heads, rows, group = sheet
     varies = [len({row[c] for row in rows}) > 1 for c in range(len(heads))]
     grouped = len({tuple(row[:group]) for row in rows}) < len(rows)
-    same = [c for c in _sayable(sheet, grouped=grouped) if not varies[c]]
+    same = [c for c in _title_columns(sheet, grouped=grouped) if not varies[c]]
     above = [c for c in range(group) if grouped and varies[c]]
     columns = [c for c in range(len(heads)) if c not in (*same, *above)]
     parts = [title, *(f"{heads[c]} {rows[0][c]}" for c in same)]
     parts += [f"by {', '.join(heads[c] for c in above)}"] if above else []
     numbers = [c for c in above if heads[c] not in _NAMES]
-    said = numbers if len(numbers) > 1 or above == numbers else []  # one number among names is told by the title
-    shown_rows = [
-        (", ".join(f"{heads[c]} {row[c]}" if c in said else row[c] for c in above), [row[c] for c in columns])
-        for row in rows[:_MOST_ROWS]
+    prefixed = numbers if len(numbers) > 1 or above == numbers else []  # the title names a single one
+    visible = [
+        (", ".join(f"{heads[c]} {row[c]}" if c in prefixed else row[c] for c in above), [row[c] for c in columns])
+        for row in rows[:_MAX_ROWS]
     ]
-    yield TerminalTable(", ".join(parts), [heads[c] for c in columns], shown_rows)
-    if len(rows) > _MOST_ROWS:
-        yield Text(f"{_MOST_ROWS} of {len(rows):,} rows; {rest}.")
+    yield TerminalTable(", ".join(parts), [heads[c] for c in columns], visible)
+    if len(rows) > _MAX_ROWS:
+        yield Text(f"{_MAX_ROWS} of {len(rows):,} rows; {rest}.")
 
 
-def _sayable(sheet: TextTable, *, grouped: bool) -> list[int]:
-    """The columns that a title can tell; those of learners stay where there is nothing else to see in a row."""
+def _title_columns(sheet: TextTable, *, grouped: bool) -> list[int]:
+    """Return the columns that the title may contain. Names stay in the table if rows have nothing else."""
     names = len(sheet.rows) > 1 and not grouped
     return [c for c, head in enumerate(sheet.heads) if c < sheet.group or (names and head in _NAMES)]
 
 
 def compared(table: pl.DataFrame, group: Sequence[str]) -> TextTable:
-    """What `peekrank.experiments.comparison.compare` found; `group` names the columns that tell a group.
+    """Format the result of `peekrank.experiments.comparison.compare`; `group` names the columns of a group.
 
     >>> import numpy as np
     >>> from peekrank.experiments.comparison import compare
@@ -191,16 +192,16 @@ def compared(table: pl.DataFrame, group: Sequence[str]) -> TextTable:
         ]
         for row in table.iter_rows(named=True)
     ]
-    return TextTable([*group, "learner", "minus", "difference, 95 %", "adj. p", "verdict"], rows, len(group))
+    return TextTable([*group, "learner", "minus", "difference, 95% CI", "adj. p", "verdict"], rows, len(group))
 
 
 def group_texts(row: dict[str, Any], group: Sequence[str]) -> list[str]:
-    """What tells the group of a row."""
+    """Return the texts of the group columns of a row."""
     return [f"{row[name]:,}" if isinstance(row[name], int) else str(row[name]) for name in group]
 
 
 def _word(row: dict[str, Any]) -> str:
-    """The verdict on the learner of a row, which need not name it again."""
+    """Return the verdict on the learner of a row in one word."""
     from peekrank.experiments.comparison import UNCLEAR
 
     verdict = str(row["verdict"])
@@ -209,20 +210,20 @@ def _word(row: dict[str, Any]) -> str:
 
 
 def verdicts_explained(test: str, *, few: bool = False) -> Text:
-    """What to read in a table of comparisons made by this test; `few`: it says somewhere that runs are too few."""
+    """Explain the verdicts of a table made with this test; `few` adds the meaning of "too few"."""
     from peekrank.experiments.comparison import LEVEL
 
-    too_few = " Too few: even a plain difference would not show; take more." if few else ""
+    too_few = " Too few: no difference could reach significance with so few runs; run more." if few else ""
     return Text(
-        "A verdict is on the learner, against the one after minus. It is by the adjusted p-value "
-        f"({test}, Holm's correction over all rows): chance alone makes a wrong one among them with probability "
-        f"{LEVEL:.0%} at most. Unclear: no difference is shown, which is not to say that there is none.{too_few} "
-        "Intervals are of single rows."
+        "The verdict compares the learner with the one in the column minus, by the adjusted p-value "
+        f"({test}, Holm's correction over all rows): the probability of any wrong verdict in the table is at most "
+        f"{LEVEL:.0%}. Unclear: the data show no difference, but there may be one.{too_few} "
+        "The intervals are not adjusted."
     )
 
 
 def write_paper(sheet: TextTable, *, latex: Path | None, markdown: Path | None) -> None:
-    """Write a table as papers and pages have it, into the files that are named."""
+    """Write a table as LaTeX and as Markdown, to those files that are given."""
     heads, rows, _ = sheet
     named = [[code(e) if head in _NAMES else e for head, e in zip(heads, row, strict=True)] for row in rows]
     table = PaperTable(tuple(heads), named)

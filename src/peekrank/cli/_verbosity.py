@@ -1,10 +1,12 @@
-"""What a command says: with --quiet no answer and no progress, with --json - no answer but the JSON.
+"""Verbosity of a command.
 
-Notes and errors are always said.
+``--quiet`` switches off results and progress, and ``--json -`` prints JSON instead of tables. Notes and errors are
+always printed.
 """
 
 from __future__ import annotations
 
+import logging
 from contextvars import ContextVar
 from pathlib import Path
 from typing import NamedTuple
@@ -13,15 +15,16 @@ STANDARD_OUTPUT = Path("-")
 
 
 class Verbosity(NamedTuple):
-    """What is said."""
+    """What a command prints besides notes and errors."""
 
-    answers: bool = True
+    results: bool = True
     progress: bool = True
 
 
-VERBOSITY = ContextVar("VOICE", default=Verbosity())  # noqa: B039 # a tuple does not change
+VERBOSITY = ContextVar("VERBOSITY", default=Verbosity())  # noqa: B039 # a tuple does not change
 
 
 def configure_output(json_file: Path | None = None, *, quiet: bool = False) -> None:
-    """Say as much, for the rest of the command, as its options ask for."""
-    VERBOSITY.set(Verbosity(answers=not quiet and json_file != STANDARD_OUTPUT, progress=not quiet))
+    """Set the verbosity for the rest of the command from `--json` and `--quiet`."""
+    VERBOSITY.set(Verbosity(results=not quiet and json_file != STANDARD_OUTPUT, progress=not quiet))
+    logging.getLogger("peekrank.kernels").setLevel(logging.WARNING if quiet else logging.INFO)

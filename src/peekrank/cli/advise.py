@@ -21,23 +21,23 @@ from peekrank.spec import suggest
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-_MOST_LISTS = 16
+_MAX_LISTS = 16
 
 EXAMPLES = """\
-# Ten items, one answer per round, judged by DCG.
+# Ten items, one answer per round, DCG.
 peekrank advise dcg --m 10 --k 1 --horizon 10000
 # Can NDCG be learned from five answers? As JSON.
 peekrank advise ndcg@10 --m 100 --k 5 --json -"""
 JSON_KEYS = {
-    "measure, surrogate": "what was asked for: one of the two",
+    "measure, surrogate": "the subject: one of the two",
     "m, k, grades, horizon": "the problem; a surrogate has no horizon",
     "verdict": "of a measure: rate, basis and reason",
     "rate, reason": "of a surrogate",
-    "learner, stable, undecided": "the learner with a guarantee, the one if nothing changes, the one for any case",
-    "guarantee, bound, worst": "how its regret grows, at most how much, and the most that anybody can lose",
-    "informative_from, vacuous": "the round from which the bound says something; whether it says nothing",
-    "evidence": "what was measured, by learner",
-    "changes": "what would help",
+    "learner, stationary, hedged": "specifications: for relevance that may change, for stationary relevance, for both",
+    "guarantee, bound, max_regret": "growth rate and bound of its regret, and the largest possible regret",
+    "informative_from, vacuous": "horizon from which the bound is informative; whether it is vacuous here",
+    "evidence": "benchmarks of the advised learners",
+    "changes": "similar problems that are easier",
     "witness": "of a hopeless surrogate: two adversaries",
     "notes": "what should not be overlooked",
 }
@@ -48,31 +48,31 @@ def command(
         str,
         typer.Argument(
             metavar="MEASURE|SURROGATE",
-            help="What rankings are judged by, such as dcg, p@3+sum or rbp:p=0.95; or what scores are judged by, such "
-            "as squared, kl or listnet.",
+            help="Measure of rankings, such as dcg, p@3 or rbp:p=0.95, or surrogate loss of scores, such as "
+            "squared, kl or listnet.",
         ),
     ],
     m: Items,
     k: Revealed,
     horizon: Annotated[
         int | None,
-        typer.Option(help="Number of rounds, if it is known; bounds are then numbers.", show_default=False),
+        typer.Option(help="Number of rounds, if known. Bounds are then numbers.", show_default=False),
     ] = None,
     grades: Grades = 2,
     json_file: JsonFile = None,
     imports: Imports = None,
 ) -> None:
-    """Tell before the first round what to expect, which learner to use, and what would help."""
+    """Say whether a measure can be learned from k answers, how fast, and with which learner."""
     import_all(imports)
     configure_output(json_file)
     check_outputs(json_file)
-    found = _advice_on(name, m, k, horizon, grades)
-    echo(*_shown(found, json_file))
-    write_json(json_file, found.as_dict())
+    advice = _advice_on(name, m, k, horizon, grades)
+    echo(*_render(advice, json_file))
+    write_json(json_file, advice.as_dict)
 
 
 def _advice_on(name: str, m: int, k: int, horizon: int | None, grades: int) -> Advice | SurrogateAdvice:
-    """Advice on the measure or surrogate of this name; what is said of a surrogate holds for any horizon."""
+    """Return advice on a measure or surrogate. Advice on a surrogate does not depend on the horizon."""
     base = re.split("[@+:/]", name)[0]
     if base in SURROGATES:
         return advise_surrogate(name, m, k, grades)
@@ -81,19 +81,19 @@ def _advice_on(name: str, m: int, k: int, horizon: int | None, grades: int) -> A
     return advise(name, m, k, horizon, grades)
 
 
-def _shown(advice: Advice | SurrogateAdvice, json_file: Path | None) -> list[RenderableType]:
-    """Advice with its labels in a column, and the witness of a hopeless surrogate, or where it is written to."""
-    shown = labelled()
+def _render(advice: Advice | SurrogateAdvice, json_file: Path | None) -> list[RenderableType]:
+    """Render advice with labels in a column, and the adversaries of a surrogate with linear regret."""
+    grid = labelled()
     for label, text in advice.rows:
-        shown.add_row(label, Text(text))
+        grid.add_row(label, Text(text))
     if isinstance(advice, Advice) or advice.witness is None:
-        return [shown]
-    return [shown, "", *_tell_witness(advice.witness, json_file)]
+        return [grid]
+    return [grid, "", *_render_witness(advice.witness, json_file)]
 
 
-def _tell_witness(witness: Witness, json_file: Path | None) -> list[RenderableType]:
-    """Both adversaries, list by list, if they are few."""
-    if len(witness.relevance) > _MOST_LISTS:
+def _render_witness(witness: Witness, json_file: Path | None) -> list[RenderableType]:
+    """Render both adversaries list by list, or say where to find them if there are many lists."""
+    if len(witness.relevance) > _MAX_LISTS:
         where = f"{json_file} has them" if json_file else "--json FILE writes them"
         return [Text(f"The adversaries have {len(witness.relevance):,} lists: {where}.")]
     used = max(i for row in witness.relevance for i, grade in enumerate(row, 1) if grade)
@@ -101,8 +101,8 @@ def _tell_witness(witness: Witness, json_file: Path | None) -> list[RenderableTy
     table.add_column(f"relevance of items 1 to {used}")
     for header in ("adversary p", "adversary q"):
         table.add_column(header, justify="right")
-    for row, *propensities in zip(*witness[:3], strict=True):
-        table.add_row(" ".join(map(str, row[:used])), *(f"{propensity:g}" for propensity in propensities))
+    for row, *probabilities in zip(*witness[:3], strict=True):
+        table.add_row(" ".join(map(str, row[:used])), *(f"{p:g}" for p in probabilities))
     others = " All other items are irrelevant." if used < len(witness.relevance[0]) else ""
-    said = f"Of any k items, both adversaries show the same relevances equally often.{others}"
-    return [table, Text(said)]
+    explanation = f"For any k items, both adversaries give the same distribution of their relevance.{others}"
+    return [table, Text(explanation)]

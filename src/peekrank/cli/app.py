@@ -1,4 +1,4 @@
-"""The commands by name and in a line each; a command's module is imported when it is called."""
+"""All commands with their help lines. The module of a command is imported when it is called."""
 
 from __future__ import annotations
 
@@ -17,55 +17,61 @@ from peekrank.cli._help import Command, Group
 from peekrank.cli._outputs import echo
 
 COMMANDS = {
-    "demo": "Rank ten items from one answer per round, by today's learners and the first paper's; write a report.",
-    "advise": "Tell before the first round what to expect, which learner to use, and what would help.",
-    "list": "List all learners, measures, surrogates and streams, with a line on each.",
-    "data": "Describe a file of judged documents with features, and convert it into a form that opens at once.",
-    "train": "Train rankers on judged documents, revealing k judgements per round, and save them.",
-    "rank": "Rank the documents of each query by a learned model; print qid, document, position and score.",
-    "serve": "Run a ranking service over HTTP that learns from answers; none that it confirmed is ever lost.",
-    "simulate": "Run learners over a stream, and compare their regret.",
-    "sweep": "Run learners over all combinations of streams, measures, k and horizons, and tell which are better.",
-    "compare": "Tell which learners are better, over runs or folds, and which differences may be propensity.",
-    "study": "Measure how fast regret grows: the worst of a family of streams, for horizons from short to long.",
-    "reproduce": "Reproduce the figures, tables and claims of the papers, and our own, each with a verdict.",
-    "evaluate": "Estimate what other rankings would have been worth, from a log, with confidence intervals.",
-    "position-bias": "Estimate how likely people are to look at each position, from items shown at several of them.",
-    "monitor": "Watch a log for faults: lists shown otherwise, answers that change, too little exploration.",
-    "game": "Tell how fast regret must grow, and why: whether a problem can be learned at all.",
-    "audit": "Replay the log of a service, and check that it gives what the service had, bit for bit.",
-    "backup": "Copy the log of a service to another file, while the service runs.",
-    "export": "Write the decisions of a slot, with propensities and answers, to a file that can be evaluated.",
-    "precompile": "Compile learners and measures ahead of time, so that no process has to wait: for container images.",
+    "demo": "Compare learners on ten items with one answer per round, and write an HTML report.",
+    "advise": "Say whether a measure can be learned from k answers, how fast, and with which learner.",
+    "list": "List all learners, measures, surrogates and streams.",
+    "data": "Describe a file of judged documents, or convert it to a form that opens instantly.",
+    "train": "Train rankers on judged documents, revealing k judgements per round.",
+    "rank": "Rank the documents of each query with a trained model.",
+    "serve": "Run a ranking service that learns from answers.",
+    "simulate": "Run learners on a stream and compare their regret.",
+    "sweep": "Run learners on all combinations of streams, measures, k and horizons, and compare them.",
+    "compare": "Compare learners over runs or folds, with significance tests.",
+    "study": "Measure how the worst regret over a family of streams grows with the horizon.",
+    "reproduce": "Reproduce the papers' figures, tables and claims, and ours, with a verdict on each.",
+    "evaluate": "Estimate from a log the value that other rankings would have had, with confidence intervals.",
+    "position-bias": "Estimate from a click log how likely people are to look at each position.",
+    "monitor": "Check a log for faults: altered lists, changed answers, too little exploration.",
+    "game": "Say how fast regret must grow in a game, and why.",
+    "log audit": "Rebuild a service's state from its log, and check that it is identical.",
+    "log backup": "Copy a service's log while the service runs.",
+    "log export": "Write the decisions of a slot to a file for `peekrank evaluate`.",
+    "precompile": "Compile learners and measures in advance, for example in a container image.",
 }
 GROUPS = {
     "Start": ("demo", "advise", "list"),
-    "Learn from judged documents": ("data", "train", "rank"),
+    "Judged documents": ("data", "train", "rank"),
     "Serve": ("serve",),
     "Experiment": ("simulate", "sweep", "compare", "study", "reproduce"),
-    "Evidence": ("evaluate", "position-bias", "monitor"),
+    "Evaluation": ("evaluate", "position-bias", "monitor"),
     "Theory": ("game",),
-    "Service": ("audit", "backup", "export"),
+    "Service": ("log audit", "log backup", "log export"),
     "Machine": ("precompile",),
 }
 
 
+def command_module(name: str) -> Any:
+    """Import the module of a command: `log audit` is in `log_audit.py`."""
+    return import_module(f"peekrank.cli.{name.replace(' ', '_').replace('-', '_')}")
+
+
 def command_named(name: str) -> Any:
-    """The command of this name, whole, from the module of this name."""
-    module = import_module(f"peekrank.cli.{name.replace('-', '_')}")
+    """Import the module of a command and return the complete command."""
+    module = command_module(name)
     one = typer.Typer(add_completion=False, rich_markup_mode=None)
-    one.command(name, cls=Command)(exit_on_error()(module.command))
-    made = typer.main.get_command(one)
-    made.complete(module.command, module.EXAMPLES)  # type: ignore[attr-defined] # a Command
-    return made
+    one.command(name.rpartition(" ")[2], cls=Command)(exit_on_error()(module.command))
+    command = typer.main.get_command(one)
+    command.complete(module.command, module.EXAMPLES)  # type: ignore[attr-defined] # a Command
+    return command
 
 
 class LazyCommand(TyperCommand):
-    """A command as ``peekrank --help`` needs it: its name and a line; what is parsed and run is the whole one."""
+    """A placeholder with the name and help line of a command, which imports the command when it is called."""
 
     def make_context(self, info_name: Any, args: Any, parent: Any = None, **extra: Any) -> Any:
-        """Import the command's module and hand over to it."""
-        return command_named(str(self.name)).make_context(info_name, args, parent, **extra)
+        """Import the command and delegate to it."""
+        group = f"{parent.info_name} " if parent is not None and parent.parent is not None else ""
+        return command_named(f"{group}{self.name}").make_context(info_name, args, parent, **extra)
 
 
 app = typer.Typer(
@@ -75,9 +81,13 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+log_app = typer.Typer(cls=Group, add_completion=False, rich_markup_mode=None)
 for _group, _names in GROUPS.items():
     for _name in _names:
-        app.command(_name, cls=LazyCommand, help=COMMANDS[_name], rich_help_panel=_group)(lambda: None)
+        _app = log_app if _name.startswith("log ") else app
+        _last = _name.rpartition(" ")[2]
+        _app.command(_last, cls=LazyCommand, help=COMMANDS[_name], rich_help_panel=_group)(lambda: None)
+app.add_typer(log_app, name="log", help="Audit, back up or export a service's log.", rich_help_panel="Service")
 
 
 @app.callback(invoke_without_command=True)
@@ -88,12 +98,12 @@ def _options(version: Annotated[bool, typer.Option("--version", help="Print the 
 
 
 def main() -> None:
-    """Run the command line; of a file name that is not UTF-8, what can be shown is shown.
+    """Run the command line. Bytes of a file name that are not UTF-8 are printed as replacement characters.
 
-    Runs are what is done in parallel: threads of the linear algebra below them would stand in their way, and take
-    a tenth of a second of the processor to start.
+    Commands run in parallel by runs, so linear algebra uses one thread: more would slow the runs down and take a
+    tenth of a second of CPU time to start.
     """
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # read when NumPy is imported, which is later
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # NumPy reads it when imported, which happens later
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
     app()

@@ -17,7 +17,7 @@ from peekrank._util.text import pluralize, presentable
 from peekrank._util.validate import check_int
 from peekrank.cli._options import Imports, JsonFile, import_all
 from peekrank.cli._outputs import check_outputs, echo, write_json
-from peekrank.cli._tables import TextTable, compared, shown, verdicts_explained, write_paper
+from peekrank.cli._tables import TextTable, compared, render, verdicts_explained, write_paper
 from peekrank.cli._verbosity import configure_output
 
 if TYPE_CHECKING:
@@ -26,27 +26,30 @@ if TYPE_CHECKING:
     from peekrank.experiments.comparison import Group
     from peekrank.types import Floats
 
-_MADE = {"experiment": "an experiment (peekrank simulate)", "training": "a training (peekrank train)"}
+_KINDS = {"experiment": "an experiment (peekrank simulate)", "training": "a training (peekrank train)"}
 
 EXAMPLES = """\
-# Which learners of an experiment are better?
+# Compare the learners of an experiment.
 peekrank compare results
-# The table for a paper, and for a script.
+# Write the table as LaTeX, and print it as JSON.
 peekrank compare results --latex table.tex --json -"""
 JSON_KEYS = {
-    "what, test": "what is compared, and by which test",
-    "differences": "for each pair: what tells the group, learner, other, runs or folds, difference, low, high, p, "
+    "what, test": "quantity compared, and significance test",
+    "differences": "for each pair: group columns, learner, other, runs or folds, difference, low, high, p, "
     "adjusted, verdict",
-    "remarks": "sentences",
+    "remarks": "remarks as sentences",
 }
 
 
 def command(
     folders: Annotated[
-        list[Path], typer.Argument(metavar="FOLDER", help="Results of `peekrank simulate` or of `peekrank train`.")
+        list[Path], typer.Argument(metavar="FOLDER", help="Results of `peekrank simulate` or `peekrank train`.")
     ],
     folds: Annotated[
-        bool, typer.Option("--folds", help="They are folds of one data set: compare over folds, not over runs.")
+        bool,
+        typer.Option(
+            "--folds", help="Compare over folders, which are folds of one data set, instead of over runs."
+        ),
     ] = False,
     csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the table as CSV.")] = None,
     latex: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the table as LaTeX.")] = None,
@@ -54,77 +57,81 @@ def command(
     json_file: JsonFile = None,
     imports: Imports = None,
 ) -> None:
-    """Tell which learners are better, over runs or folds, and which differences may be propensity."""
+    """Compare learners over runs or folds, with significance tests."""
     import_all(imports)
     configure_output(json_file)
     _check_files(folders, csv, latex, markdown, json_file)
-    found = _compare_folders(folders, folds=folds)
+    result = _compare_folders(folders, folds=folds)
     with interrupt_later():
         if csv:
-            write_whole(csv, found.table.write_csv)
-        write_paper(found.sheet, latex=latex, markdown=markdown)
-    echo(*shown(found.title, found.sheet, "--csv FILE writes all"), verdicts_explained(found.test, few=found.few))
-    echo(*map(Text, found.remarks))
-    about = {"what": found.what, "test": found.test, "remarks": found.remarks}
-    write_json(json_file, {**about, "differences": found.table.to_dicts()})
+            write_whole(csv, result.table.write_csv)
+        write_paper(result.sheet, latex=latex, markdown=markdown)
+    table = render(result.title, result.sheet, "--csv FILE writes all")
+    echo(*table, verdicts_explained(result.test, few=result.few), *map(Text, result.remarks))
+    write_json(json_file, result.as_dict)
 
 
 class _Results(NamedTuple):
-    """What a folder has for a comparison."""
+    """Results of one folder, prepared for a comparison."""
 
     folder: Path
     kind: str
-    what: str  # is compared
+    what: str  # quantity compared
     lower_is_better: bool
-    outcomes: dict[str, Floats]  # of each learner, for each run
+    outcomes: dict[str, Floats]  # for each learner, one number per run
     about: dict[str, str | int]
-    common: dict[str, object]  # folders of one table have it in common
-    fold: dict[str, object]  # folds have it in common, besides
-    part: tuple[str, object]  # each fold has one of its own
-    queries: tuple[int, int] | None  # of the test and of the training part
-    limit: str | None  # to what its runs can tell
-    no_relevant: str  # how many queries have nothing relevant, and how they count
+    common: dict[str, object]  # must be the same in all folders of a table
+    fold: dict[str, object]  # must also be the same in all folds
+    part: tuple[str, object]  # must differ between folds
+    queries: tuple[int, int] | None  # of the test part and of the training part
+    limit: str | None  # limit of conclusions from its runs, as a sentence
+    no_relevant: str  # number of queries without relevant documents, and how they count
     code: tuple[object, object]
 
 
 class _Compared(NamedTuple):
-    """What was found: as a table of numbers, as one of texts, and in words."""
+    """Result of a comparison: a table of numbers, a table of texts, and remarks."""
 
     table: pl.DataFrame
     sheet: TextTable
-    what: str  # is compared
+    what: str  # quantity compared
     title: str
     test: str
-    few: bool  # whether runs or folds are too few for a verdict somewhere
+    few: bool  # whether a row has too few runs or folds for a verdict
     remarks: list[str]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the result as the JSON output has it."""
+        about = {"what": self.what, "test": self.test, "remarks": self.remarks}
+        return {**about, "differences": self.table.to_dicts()}
 
 
 def _check_files(folders: Sequence[Path], *files: Path | None) -> None:
-    """Raise a ValueError now if one of these files could not, or should not, be written later."""
+    """Check that output files can and may be written. Raises ValueError if not."""
     check_outputs(*files)
     for file in filter(None, files):
         if file.name == "manifest.json":
-            raise ValueError(f"{file}: a manifest is never replaced by a table; choose another name")
+            raise ValueError(f"{file} would overwrite a manifest; choose another name")
         for folder in folders:
             if file.resolve().is_relative_to(folder.resolve()):
-                raise ValueError(f"{file} would be among the results in {folder}; choose a file elsewhere")
+                raise ValueError(f"{file} is inside the results folder {folder}; choose a file elsewhere")
 
 
 def _compare_folders(folders: Sequence[Path], *, folds: bool) -> _Compared:
-    """Compare every two learners of each folder over its runs, or of all folders over these, which are folds."""
+    """Compare each pair of learners over the runs of each folder, or over folders that are folds."""
     import polars as pl
 
     from peekrank.experiments.comparison import TOO_FEW, compare
 
     for i, folder in enumerate(folders):
         if folder.resolve() in [other.resolve() for other in folders[:i]]:
-            raise ValueError(f"{folder} is given twice")
+            raise ValueError(f"{folder} is given twice; name each folder once")
     if folds and len(folders) == 1:
-        raise ValueError(f"--folds: only {folders[0]} is given; a comparison needs two folds at least")
+        raise ValueError(f"--folds needs at least two folders, got only {folders[0]}")
     results = [_read(folder) for folder in folders]
     _check(results, folds=folds)
     if folds and any(result.code != results[0].code for result in results):
-        warnings.warn("folds were made by different versions of peekrank, or of packages it uses", stacklevel=2)
+        warnings.warn("the folds were made by different versions of peekrank or of its dependencies", stacklevel=2)
     first, overlap = results[0], _overlap(results) if folds else 0.0
     groups = [_fold_group(results)] if folds else [_group(r) for r in results]
     table = compare(groups, lower_is_better=first.lower_is_better, overlap=overlap)
@@ -151,16 +158,16 @@ def _read(folder: Path) -> _Results:
 
     manifest = read_manifest(folder)
     if "experiment" in manifest:
-        return _of_experiment(folder, manifest)
+        return _read_experiment(folder, manifest)
     if "training" in manifest:
-        return _of_training(folder, manifest)
+        return _read_training(folder, manifest)
     if "sweep" in manifest:
-        raise ValueError(f"{folder} holds a sweep; how its learners compare is in {folder / 'comparisons.csv'}")
-    made = " nor ".join(_MADE.values())
-    raise ValueError(f"{folder} holds neither {made}: only these can be compared")
+        raise ValueError(f"{folder} holds a sweep; {folder / 'comparisons.csv'} compares its learners")
+    kinds = " nor ".join(_KINDS.values())
+    raise ValueError(f"{folder} holds neither {kinds}; only these can be compared")
 
 
-def _of_experiment(folder: Path, manifest: dict[str, Any]) -> _Results:
+def _read_experiment(folder: Path, manifest: dict[str, Any]) -> _Results:
     from peekrank.experiments import runs
 
     result = runs.read(folder)
@@ -178,13 +185,13 @@ def _of_experiment(folder: Path, manifest: dict[str, Any]) -> _Results:
         queries=None,
         limit=None
         if not e.same_rounds
-        else "With --same-rounds all runs meet the same rounds, and tell of no others.",
+        else "With --same-rounds all runs see the same rounds, so the result may not hold for other rounds.",
         no_relevant="",
         code=_code(manifest),
     )
 
 
-def _of_training(folder: Path, manifest: dict[str, Any]) -> _Results:
+def _read_training(folder: Path, manifest: dict[str, Any]) -> _Results:
     from peekrank.training import runs
 
     outcome = runs.read(folder)
@@ -201,14 +208,14 @@ def _of_training(folder: Path, manifest: dict[str, Any]) -> _Results:
         fold={"learners": sorted(t.learners), "k": t.k, "rounds": t.rounds, "scaling": train.scaling},
         part=("test part", test.content) if test else ("data and seed", (train.content, t.seed)),
         queries=(test.queries, train.queries) if test else None,
-        limit="Runs of a training share its data: they tell of other orders and other luck, not of other queries.",
+        limit="Runs of a training share its queries and differ in their order and in random numbers only.",
         no_relevant=outcome.no_relevant.sentence(presentable((test or train).source)),
         code=_code(manifest),
     )
 
 
 class _Part(NamedTuple):
-    """What a manifest says of a part of a data set."""
+    """Description of a part of a data set in a manifest."""
 
     content: str
     queries: int
@@ -230,30 +237,30 @@ def _code(manifest: dict[str, Any]) -> tuple[object, object]:
 
 
 def _check(results: list[_Results], *, folds: bool) -> None:
-    """Refuse folders that have nothing to compare, or that do not belong in one table."""
+    """Check that folders can be compared in one table. Raises ValueError if not."""
     first = results[0]
     for i, result in enumerate(results):
         if len(result.outcomes) == 1:
             raise ValueError(
-                f"{result.folder} has one learner, {next(iter(result.outcomes))}; to compare takes two"
+                f"{result.folder} has one learner, {next(iter(result.outcomes))}; a comparison needs two"
             )
         if result.kind != first.kind:
             raise ValueError(
-                f"{result.folder} holds {_MADE[result.kind]}, but {first.folder} {_MADE[first.kind]}; one "
-                "table has one kind"
+                f"{result.folder} holds {_KINDS[result.kind]}, but {first.folder} {_KINDS[first.kind]}; "
+                "compare one kind at a time"
             )
-        needed = [(name, "one table has one") for name in result.common]
-        needed += [(name, "folds have the same") for name in result.fold if folds]
+        needed = [(name, "all folders of a table must agree") for name in result.common]
+        needed += [(name, "all folds must agree") for name in result.fold if folds]
         for name, why in needed:
-            mine, its = ({**r.common, **r.fold}[name] for r in (result, first))
-            if mine != its:
+            value, expected = ({**r.common, **r.fold}[name] for r in (result, first))
+            if value != expected:
                 raise ValueError(
-                    f"{result.folder}: {name} = {_text(mine)}, but {_text(its)} in {first.folder}; {why}"
+                    f"{result.folder}: {name} = {_text(value)}, but {_text(expected)} in {first.folder}; {why}"
                 )
         for other in results[:i]:
             if folds and other.part == result.part:
                 raise ValueError(
-                    f"{result.folder} has the same {result.part[0]} as {other.folder}; each fold has its own"
+                    f"{result.folder} has the same {result.part[0]} as {other.folder}; folds must differ in it"
                 )
 
 
@@ -266,29 +273,32 @@ def _group(result: _Results) -> Group:
 
 
 def _fold_group(results: list[_Results]) -> Group:
-    """One outcome for each fold: the mean over its runs, or none if that of a run is missing."""
+    """Return one outcome per fold: the mean over its runs, or NaN if a run has no outcome."""
     first = results[0]
     about = {name: value for name, value in first.about.items() if name in first.fold}
     return about, {name: np.array([r.outcomes[name].mean() for r in results]) for name in first.outcomes}
 
 
 def _overlap(results: list[_Results]) -> float:
-    """Queries of test parts over those of training parts; 0 without test parts."""
+    """Return the number of test queries divided by that of training queries, or 0 without test parts."""
     sizes = [r.queries for r in results if r.queries]
     return sum(test for test, _ in sizes) / sum(train for _, train in sizes) if sizes else 0.0
 
 
 def _missing(results: list[_Results]) -> Iterator[str]:
-    """Who has no outcome somewhere. To leave out such runs alone would favour a learner that diverges."""
+    """Yield a remark for each learner without an outcome in some runs.
+
+    The comparison skips such learners, because leaving out only their failed runs would favour them.
+    """
     for result in results:
         for name, outcomes in result.outcomes.items():
             if missing := int(np.isnan(outcomes).sum()):
                 where = f"in {missing} of {pluralize(len(outcomes), 'run')} of {presentable(str(result.folder))}"
-                yield f"{name} has no {result.what} {where}: it is not compared there."
+                yield f"{name} has no {result.what} {where}, so it is not compared there."
 
 
 def _on_blank_queries(results: list[_Results]) -> Iterator[str]:
-    """Queries with nothing relevant count the same for all learners, and so make differences smaller."""
+    """Yield a remark on queries without relevant documents, which make differences smaller."""
     for result in results:
         if result.no_relevant:
             effect = "" if result.no_relevant.endswith("left out") else " for every learner"
@@ -300,14 +310,14 @@ def _on_runs(results: list[_Results]) -> Iterator[str]:
 
 
 def _on_folds(overlap: float) -> Iterator[str]:
-    yield "A fold counts once: with the mean over its runs."
+    yield "Each fold counts once, with the mean over its runs."
     if overlap:
         yield (
-            "Folds share training queries. The test allows for this by a rule of thumb: test parts have "
-            f"{overlap:.2f} times the queries of training parts (Nadeau and Bengio 2003)."
+            "Folds share training queries. The test corrects for this by the ratio of test to training queries, "
+            f"{overlap:.2f} (Nadeau and Bengio 2003), which is a heuristic."
         )
     else:
         yield (
-            "There are no test parts: folders count as independent. If they share data, too many differences are "
-            "called real."
+            "There are no test parts, so folders count as independent. If they share data, the test finds "
+            "too many differences."
         )

@@ -25,25 +25,25 @@ _ODDITIES = {
     "single_document_queries": "queries with a single document",
     "all_zero_queries": "queries without a relevant document",
     "all_equal_queries": "queries whose documents all have the same grade, above 0",
-    "scattered_queries": "queries that were scattered over the file, and are gathered",
-    "queries_in_comments": "queries with their number in the comment",
-    "queries_in_group_file": "queries with their size in a file beside",
+    "scattered_queries": "queries whose lines were not contiguous, now gathered",
+    "queries_in_comments": "queries with their id in the comment",
+    "queries_in_group_file": "queries with their size in a separate group file",
     "duplicate_documents": "documents with the same features as an earlier one of their query",
-    "missing_values": "feature values that the file leaves out, which are 0",
+    "missing_values": "feature values missing in the file, taken as 0",
     "blank_lines": "blank lines",
-    "comment_lines": "lines with nothing but a comment",
+    "comment_lines": "comment lines",
 }
 
 EXAMPLES = """\
-# What is in a file?
+# Describe a file.
 peekrank data train.txt
-# Convert it, so that it opens at once.
+# Convert it to a file that opens instantly.
 peekrank data train.txt --out train.peek"""
 JSON_KEYS = {
     "queries, documents, features, used, constant": "counts",
     "lengths": "documents per query: smallest, median, largest",
     "smallest, largest": "feature values",
-    "least_relevance, most_relevance, grades": "relevance, and documents of each grade",
+    "least_relevance, most_relevance, grades": "smallest and largest relevance, and documents of each grade",
     "warnings": "counts, by name",
     "heavy_tailed, badly_scaled": "feature columns, from 0",
     "about": "source, digest, base, scaling, fitted_on, rounded, warnings",
@@ -52,10 +52,10 @@ JSON_KEYS = {
 
 def command(
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="A LETOR or SVMlight text, plain or gzip, or a .peek file.")
+        Path, typer.Argument(metavar="FILE", help="LETOR or SVMlight text, plain or gzip, or a .peek file.")
     ],
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE.peek", help="Write it in the form that opens at once.")
+        Path | None, typer.Option(metavar="FILE.peek", help="Convert to a .peek file, which opens instantly.")
     ] = None,
     scaling: Annotated[
         str,
@@ -65,39 +65,39 @@ def command(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Training part that scaling and feature ids come from.",
+            help="Training part, from which scaling and feature ids are taken.",
             show_default="FILE itself",
         ),
     ] = None,
     features: Annotated[
         int | None, typer.Option(help="Number of features.", show_default="the largest id")
     ] = None,
-    base: Annotated[
+    first_feature_id: Annotated[
         int | None, typer.Option(help="Smallest feature id, 0 or 1.", show_default="as in the file")
     ] = None,
     json_file: JsonFile = None,
 ) -> None:
-    """Describe a file of judged documents with features, and convert it into a form that opens at once."""
+    """Describe a file of judged documents, or convert it to a form that opens instantly."""
     from peekrank.data.dataset import describe
     from peekrank.data.peek import SUFFIX, save_dataset
 
     configure_output(json_file)
     if out and out.suffix != SUFFIX:
-        raise ValueError(f"{out}: --out must end in {SUFFIX}, so that no text is replaced by the compact form")
+        raise ValueError(f"{out}: --out must end in {SUFFIX}")
     check_outputs(out, json_file, read=[file, *([train] if train else [])])
     if json_file:
         check_replaceable(json_file)
-    loaded = _load(file, scaling, train, features, base)
-    found = describe(loaded)
-    echo(_shown(found))
+    loaded = _load(file, scaling, train, features, first_feature_id)
+    description = describe(loaded)
+    echo(_render(description))
     if out:
         save_dataset(loaded, out)
-        echo(Text(f"Written to {out}, {decimal(out.stat().st_size)}"))
-    write_json(json_file, found.as_dict())
+        echo(Text(f"Wrote {out}, {decimal(out.stat().st_size)}"))
+    write_json(json_file, description.as_dict)
 
 
 def _load(file: Path, scaling: str, train: Path | None, features: int | None, base: int | None) -> Dataset:
-    """Read or open, and scale."""
+    """Read a file and scale its features."""
     from peekrank._util.validate import check_choice
     from peekrank.data.dataset import check_finite
     from peekrank.data.scaling import Scaling, fit_robustly, fit_standardisation, scale_within_queries, standardise
@@ -107,7 +107,7 @@ def _load(file: Path, scaling: str, train: Path | None, features: int | None, ba
         loaded = fitted_on = read_data(file, features, base, documents=True)
     else:
         if scaling not in ("global", "robust"):
-            raise ValueError(f"--train does not go with --scaling {scaling}, only with global or robust")
+            raise ValueError(f"--train needs --scaling global or robust, got {scaling}")
         fitted_on = read_data(train, features, base)
         loaded = read_data(file, fitted_on.features.shape[1], fitted_on.about.base, documents=True)
     for path, part in ((train or file, fitted_on), (file, loaded)):
@@ -118,53 +118,53 @@ def _load(file: Path, scaling: str, train: Path | None, features: int | None, ba
     return standardise(loaded, fits[scaling](fitted_on)) if scaling in fits else loaded
 
 
-def _shown(found: Description) -> Table:
-    """What there is to say, with labels in a column."""
+def _render(data: Description) -> Table:
+    """Render a description with labels in a column."""
     grid = labelled()
-    about = found.about
+    about = data.about
     source = f"{about.source}, sha256 {about.digest[:16]}" if about.digest else about.source
-    shortest, median, longest = found.lengths
+    shortest, median, longest = data.lengths
     scaling = f"{about.scaling}, fitted on {about.fitted_on[:16]}" if about.fitted_on else about.scaling
     for label, text in (
         ("source", source),
-        ("queries", f"{found.queries:,}"),
-        ("documents", f"{found.documents:,}; {shortest:,} to {longest:,} a query, median {median:g}"),
+        ("queries", f"{data.queries:,}"),
+        ("documents", f"{data.documents:,}; {shortest:,} to {longest:,} per query, median {median:g}"),
         (
             "features",
-            f"{found.features:,}, ids from {about.base}; {found.used:,} used, {found.constant:,} constant",
+            f"{data.features:,}, ids from {about.base}; {data.used:,} used, {data.constant:,} constant",
         ),
-        ("values", f"{found.smallest:g} to {found.largest:g}"),
-        ("relevance", _relevance(found)),
+        ("values", f"{data.smallest:g} to {data.largest:g}"),
+        ("relevance", _relevance(data)),
         ("scaling", scaling),
-        *(("tails" if "tails" in text else "scales", text) for text in _strange(found)),
+        *(("tails" if "tails" in text else "scales", text) for text in _unusual_features(data)),
         *(
-            ("oddity", f"{what}: {found.warnings[name]:,}")
+            ("oddity", f"{what}: {data.warnings[name]:,}")
             for name, what in _ODDITIES.items()
-            if found.warnings.get(name)
+            if data.warnings.get(name)
         ),
     ):
         grid.add_row(label, Text(text))
     return grid
 
 
-def _strange(found: Description) -> Iterator[str]:
-    """Which features have heavy tails or a scale of their own, and what `peekrank train` will do about them."""
+def _unusual_features(data: Description) -> Iterator[str]:
+    """Yield which features have heavy tails or other scales, and how `peekrank train` handles them."""
     from peekrank.data.feature_stats import counted_features
 
-    if found.about.scaling != "none":
+    if data.about.scaling != "none":
         return
-    heavy, wild = np.array(found.heavy_tailed, np.int64), np.array(found.badly_scaled, np.int64)
-    about = found.about.base, found.features
+    heavy, wild = np.array(data.heavy_tailed, np.int64), np.array(data.badly_scaled, np.int64)
+    about = data.about.base, data.features
     if len(heavy):
-        do = "learn scales robustly, unless query or global does clearly better in a trial"
+        do = "train scales robustly, unless query or global does clearly better in a trial"
         yield f"{counted_features(heavy, *about, 'have heavy tails')}: {do}"
     if len(wild):
-        do = "" if len(heavy) else ": learn scales by mean and deviation (global)"
-        yield f"{counted_features(wild, *about, 'are of another scale than the rest')}{do}"
+        do = "" if len(heavy) else ": train scales by mean and standard deviation (global)"
+        yield f"{counted_features(wild, *about, 'have a different scale from the rest')}{do}"
 
 
-def _relevance(found: Description) -> str:
-    if not found.grades:
-        return f"real-valued, {found.least_relevance:g} to {found.most_relevance:g}"
-    parts = (f"{grade}: {count:,} ({count / found.documents:.1%})" for grade, count in found.grades.items())
-    return ", ".join(parts) + (" (rounded)" if found.about.rounded else "")
+def _relevance(data: Description) -> str:
+    if not data.grades:
+        return f"real-valued, {data.least_relevance:g} to {data.most_relevance:g}"
+    parts = (f"{grade}: {count:,} ({count / data.documents:.1%})" for grade, count in data.grades.items())
+    return ", ".join(parts) + (" (rounded)" if data.about.rounded else "")

@@ -13,7 +13,7 @@ from peekrank.cli._options import THREADS, Workers
 from peekrank.cli._outputs import echo
 
 EXAMPLES = """\
-# Ten items, six learners; the first time half a minute.
+# Ten items, six learners; half a minute the first time.
 peekrank demo"""
 
 
@@ -23,7 +23,7 @@ def command(
     ),
     workers: Workers = THREADS,
 ) -> None:
-    """Rank ten items from one answer per round, by today's learners and the first paper's; write a report."""
+    """Compare learners on ten items with one answer per round, and write an HTML report."""
     from peekrank.experiments.experiment import Experiment
     from peekrank.reports.experiment_page import write_report
 
@@ -38,4 +38,4 @@ def command(
     result = run_experiment(experiment, folder, workers)
     write_result(result, folder)
     report = write_report(result, folder / "report.html", title="Ranking with top-1 feedback")
-    echo(result_table(result), Text(f"Now open this page in a browser: {report.resolve().as_uri()}"))
+    echo(result_table(result), Text(f"Open this page in a browser: {report.resolve().as_uri()}"))

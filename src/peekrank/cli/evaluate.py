@@ -24,70 +24,70 @@ if TYPE_CHECKING:
     from peekrank.evaluation.policies import Policy
     from peekrank.types import Measure
 
-_FEW = 5  # candidates that are named
+_MAX_NAMES = 5  # candidates named in a note
 
 EXAMPLES = """\
-# What would another order have been worth?
+# Estimate the value of another order.
 peekrank evaluate log.parquet --policy logged --policy order:2,0,1
-# Would a learner have done better? With a report.
+# Estimate the value of a learner, and write a report.
 peekrank evaluate log.parquet --policy logged --policy marginftrl --out report"""
 JSON_KEYS = {
-    "measure, alpha, regression, clip": "what was asked for",
-    "decisions, answered": "how many there are, and how many have all answers",
-    "estimates": "for each policy: name, doubly_robust, ips, usual, anytime ...",
-    "differences": "for each pair of policies: the same, with minus and verdict",
+    "measure, alpha, regression, clip": "the options",
+    "decisions, answered": "number of decisions, and of those with all answers",
+    "estimates": "for each policy: name, baseline, decisions, ips, snips, dr, std_error, ips_std_error, fixed_n, "
+    "anytime, betting, ess, max_weight, clip_bias, support_gap, unsupported, checkpoints, means, lows, highs",
+    "differences": "for each pair of policies: the same, with verdict: whether the value is higher or lower than "
+    "that of the baseline, or undecided",
 }
 
 
 def command(
     log: Annotated[
         Path,
-        typer.Argument(help="A log: Parquet or JSON lines, .dsjson of Vowpal Wabbit, .csv of Open Bandit."),
+        typer.Argument(help="Log: Parquet, JSON lines, Vowpal Wabbit's .dsjson or Open Bandit's .csv."),
     ],
     policy: Annotated[
         list[str],
         typer.Option(
             "--policy",
-            help="What to evaluate: logged (what was shown), order:a,b,c, a .txt file with a name per line, a "
-            "model's .json file, or a learner such as doubtsort, which learns along the log; can be repeated.",
+            help="Policy to evaluate: logged (as shown), order:a,b,c, a .txt file with one name per line, a "
+            "model's .json file, or a learner such as doubtsort, which is replayed over the log. Repeatable.",
         ),
     ],
     measure: Annotated[
-        str, typer.Option(help="What a ranking is worth: dcg, dcg@5, p@3+sum, rbp, sumloss ...")
+        str, typer.Option(help="Measure of rankings: dcg, dcg@5, p@3+sum, rbp, sumloss ...")
     ] = "dcg",
-    alpha: Annotated[float, typer.Option(help="Probability that an interval is wrong, for each interval.")] = 0.05,
+    alpha: Annotated[float, typer.Option(help="Error probability of each interval.")] = 0.05,
     regression: Annotated[
-        str, typer.Option(help="What doubly robust estimates predict from: items, features or none.")
+        str, typer.Option(help="Regression of the doubly robust estimate: items, features or none.")
     ] = "items",
     clip: Annotated[
         float,
-        typer.Option(
-            help="Largest weight (1 / propensity) that is used; larger ones are cut off.", show_default="none"
-        ),
+        typer.Option(help="Clip weights (1 / propensity) at this value.", show_default="none"),
     ] = float("inf"),
     seed: Seed = 0,
     json_file: JsonFile = None,
     folder: Annotated[
-        Path | None, typer.Option("--out", metavar="FOLDER", help="Folder for a report, a picture and a table.")
+        Path | None, typer.Option("--out", metavar="FOLDER", help="Folder for a report, a plot and a table.")
     ] = None,
     imports: Imports = None,
 ) -> None:
-    """Estimate what other rankings would have been worth, from a log, with confidence intervals.
+    """Estimate from a log the value that other rankings would have had, with confidence intervals.
 
-    A difference whose interval at all times leaves zero may be acted upon at any moment, however often one looked.
+    If the anytime interval of a difference excludes zero, you may act on it, however often you looked before.
     """
     from peekrank.evaluation.evaluation import evaluate_log
     from peekrank.measures import measure as measure_named
 
     import_all(imports)
-    judge = measure_named(measure)
+    goal = measure_named(measure)
     configure_output(json_file)
     check_outputs(json_file, read=[log])
     with status(f"reading {log.name}"):
-        found = _read(log)
-    policies = [_policy(text, found, judge, seed) for text in policy]
+        logged = _read(log)
+    policies = [_policy(text, logged, goal, seed) for text in policy]
     if len({p.name for p in policies}) < len(policies):
-        raise ValueError("--policy: the same one is given twice")
+        raise ValueError("--policy names the same policy twice; name each once")
     steps = len(policies) * (len(policies) + 1) // 2
     with transient_progress("estimating", MofNCompleteColumn()) as progress:
         done = 0
@@ -98,14 +98,14 @@ def command(
             progress(done, steps)
 
         chosen: Any = regression
-        result = evaluate_log(found, policies, judge, alpha=alpha, regression=chosen, clip=clip, progress=tick)
-    echo(*_shown(result, policies, log))
-    write_json(json_file, result.as_json())
+        result = evaluate_log(logged, policies, goal, alpha=alpha, regression=chosen, clip=clip, progress=tick)
+    echo(*_render(result, policies, log))
+    write_json(json_file, result.as_json)
     if folder:
         from peekrank.reports.evaluation_page import write_evaluation
 
         write_evaluation(result, folder, source=log.name, notes=_notes(result, policies))
-        echo(Text(f"Report, picture and table are in {folder}{os.sep}"))
+        echo(Text(f"Wrote report, plot and table to {folder}{os.sep}"))
 
 
 def _read(path: Path) -> Log:
@@ -118,7 +118,7 @@ def _read(path: Path) -> Log:
 
 
 def _policy(text: str, log: Log, measure: Measure, seed: int) -> Policy:
-    """The policy that a text names; models are known to this layer only."""
+    """Return the policy that a text names. Models are loaded here, because `evaluation` cannot import training."""
     from peekrank.evaluation.policies import by_model, policy
 
     if text.endswith(".json"):
@@ -136,24 +136,24 @@ def _policy(text: str, log: Log, measure: Measure, seed: int) -> Policy:
         return policy(text, log, measure=measure, seed=seed, progress=tick)
 
 
-def _shown(result: Evaluation, policies: list[Policy], log: Path) -> list[TerminalTable | Text]:
+def _render(result: Evaluation, policies: list[Policy], log: Path) -> list[TerminalTable | Text]:
     sizes = f"{pluralize(result.decisions, 'decision')}, {result.answered:,} with all answers"
     level = f"{1 - result.alpha:.0%}"
-    heads = ["policy", "estimate", f"{level}, one look", f"{level}, at all times", "IPS", "sample", "weight"]
+    heads = ["policy", "estimate", f"{level} CI", f"{level} anytime CI", "IPS", "ESS", "max weight"]
     rows = []
     for e in result.estimates:
         ends = (_ends(e.fixed_n), _ends(e.anytime))
         rows.append(("", [e.name, number(e.dr), *ends, number(e.ips), *_quality(e)]))
     title = f"{result.measure} per decision, {log.name}: {sizes}"
-    said: list[TerminalTable | Text] = [TerminalTable(title, heads, rows)]
+    parts: list[TerminalTable | Text] = [TerminalTable(title, heads, rows)]
     if result.differences:
-        heads = ["policy", "minus", "estimate", f"{level}, at all times", "if stable", "verdict"]
+        heads = ["policy", "minus", "estimate", f"{level} anytime CI", "anytime, stationary", "verdict"]
         rows = []
         for e in result.differences:
             cells = (number(e.dr), _ends(e.anytime), _ends(e.betting), _verdict(e, result.measure))
             rows.append(("", [e.name, e.baseline, *cells]))
-        said.append(TerminalTable("Differences", heads, rows))
-    return said + [Text(note) for note in _notes(result, policies)]
+        parts.append(TerminalTable("Differences", heads, rows))
+    return parts + [Text(note) for note in _notes(result, policies)]
 
 
 def _ends(interval: tuple[float, float]) -> str:
@@ -165,6 +165,7 @@ def _quality(e: Estimate) -> tuple[str, str]:
 
 
 def _verdict(e: Estimate, measure: Measure) -> str:
+    """Say whether a policy is better: a higher value is better, but a higher loss is worse."""
     better = (
         {"higher": "better", "lower": "worse"}
         if measure.higher_is_better
@@ -174,23 +175,22 @@ def _verdict(e: Estimate, measure: Measure) -> str:
 
 
 def _notes(result: Evaluation, policies: list[Policy]) -> list[str]:
-    """What there is to know about the estimates."""
+    """Return the caveats of the estimates."""
     notes = [f"{p.name}: {p.note}." for p in policies if p.note]
     for e in result.estimates:
         if e.support_gap > 0:
-            named = ", ".join(f"{name} ({n:,})" for name, n in e.unsupported[:_FEW])
-            what = f"could not be seen: {named}" if named else "were not seen"
+            named = ", ".join(f"{name} ({n:,})" for name, n in e.unsupported[:_MAX_NAMES])
+            what = f"had propensity 0: {named}" if named else "were not seen"
             notes.append(
-                f"{e.name}: candidates that it ranks {what}. Their part, up to {number(e.support_gap)}, is in all "
-                "intervals, and the estimate takes a prediction for it."
+                f"{e.name}: candidates that it ranks {what}. They contribute at most {number(e.support_gap)}. All "
+                "intervals include this, and the estimate uses a prediction."
             )
         if e.clip_bias > 0:
-            notes.append(
-                f"{e.name}: cutting weights off has biased the estimates by {number(e.clip_bias)} at most."
-            )
+            notes.append(f"{e.name}: clipping has biased the estimates by at most {number(e.clip_bias)}.")
         if e.ess < 0.01 * e.decisions:
             share = percent(e.ess / e.decisions)
             notes.append(
-                f"{e.name}: the log is worth {share} of its decisions for this policy, which it hardly showed."
+                f"{e.name}: the effective sample size is {share} of the decisions, because the log rarely showed "
+                "this ranking."
             )
     return notes

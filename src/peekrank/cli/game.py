@@ -17,6 +17,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from peekrank._util.progress import Progress
 from peekrank._util.signals import interrupt_later
 from peekrank._util.text import pluralize
 from peekrank._util.validate import check_choice, check_int
@@ -25,24 +26,24 @@ from peekrank.cli._outputs import check_outputs, echo, labelled, write_json
 from peekrank.cli._progress import status, transient_progress
 from peekrank.cli._verbosity import configure_output
 from peekrank.games.analysis import Analysis, analyse
-from peekrank.games.cells import Cells, Progress, pair_count
+from peekrank.games.cells import Cells, pair_count
 from peekrank.games.certificate import certificate as certificate_of
 from peekrank.games.classic import CLASSIC
 from peekrank.games.files import read_game
 from peekrank.games.game import Game
 from peekrank.games.ranking import ranking_game
-from peekrank.games.rate import Rate
 from peekrank.games.rate_table import MEANINGS, Source, sensible_source, settle, tabulate
 from peekrank.games.rate_table import Table as RateTable
+from peekrank.games.rates import Rate
 from peekrank.games.theorems import theorem_of
 from peekrank.measures import measure as measure_named
 from peekrank.registry import MEASURES
 from peekrank.spec import suggest
 from peekrank.types import Measure
 
-_QUICK_TABLE, _QUICK_CELL = 4_000, 50_000  # numbers in a loss matrix that the definitions take some seconds for
+_QUICK_TABLE, _QUICK_CELL = 4_000, 50_000  # entries of a loss matrix that take some seconds to analyse
 _PICTURES = (".png", ".svg", ".pdf")
-_MOST_ACTIONS = 40
+_MAX_ACTIONS = 40
 _STYLES = {
     Rate.ZERO: "bold cyan",
     Rate.SQRT: "bold green",
@@ -52,9 +53,9 @@ _STYLES = {
 _KINDS = {"pareto": "Pareto-optimal", "degenerate": "degenerate", "dominated": "dominated"}
 _PROOFS = {
     Rate.ZERO: "the kind of each action",
-    Rate.SQRT: "each pair of neighbours, where the two are best, and an estimate of which of them is better",
-    Rate.TWO_THIRDS: "an estimate of each loss difference, and a pair of neighbours that cannot tell their own",
-    Rate.LINEAR: "a pair of actions that no feedback can compare, and two adversaries that look the same",
+    Rate.SQRT: "each pair of neighbours, where the two are optimal, and an estimate of which is better",
+    Rate.TWO_THIRDS: "an estimate of each loss difference, and a pair of neighbours not locally observable",
+    Rate.LINEAR: "a pair of actions that no feedback can compare, and two indistinguishable adversaries",
 }
 
 
@@ -70,10 +71,10 @@ _CELL = _Usage("a measure", ("--m", "--k"), ("--grades", "--from", "--json", "--
 _OWN = _Usage("a single game", (), ("--json", "--certificate"), "apple-tasting")
 
 
-class _Told(NamedTuple):
-    """What is to be said to people, and as JSON, with the table or analysis that it comes from."""
+class _Output(NamedTuple):
+    """Output for the terminal and as JSON, with the table or analysis behind it."""
 
-    shown: list[RenderableType]
+    parts: list[RenderableType]
     data: dict[str, Any]
     table: RateTable | None = None
     analysis: Analysis | None = None
@@ -82,17 +83,17 @@ class _Told(NamedTuple):
 EXAMPLES = """\
 # All measures at every k, for five items.
 peekrank game --m 5
-# Why can NDCG not be learned? With a proof.
+# Show why NDCG cannot be learned, and write a proof.
 peekrank game ndcg --m 3 --k 1 --certificate proof.json
-# A classic game, or one of your own from a file.
+# Analyse a classic game, or one of your own from a file.
 peekrank game apple-tasting"""
 JSON_KEYS = {
-    "measure, game": "what was asked for: one of the two, or none for the table",
+    "measure, game": "the subject: one of the two, or none for the table",
     "m, k, grades, from": "the problem",
-    "rate, basis, how, reason": "how regret grows, by what, and why",
-    "definitions": "what the definitions give, or null",
-    "actions": "of a game: kind, cell and neighbours of each",
-    "cells": "of the table: measure, k to k_last, rate, basis, how",
+    "rate, basis, how, reason": "growth of regret, its basis (theorem, definitions or both), and the reason",
+    "definitions": "result of the definitions, or null",
+    "actions": "for a game: kind, cell and neighbours of each action",
+    "cells": "for the table: measure, k to k_last, rate, basis, how",
 }
 
 
@@ -101,13 +102,13 @@ def command(
         str | None,
         typer.Argument(
             metavar="MEASURE|GAME",
-            help="A measure, a classic game, or a .csv or .json file.",
+            help="Measure, classic game, or .csv or .json file.",
             show_default="all measures, every k",
         ),
     ] = None,
     m: Annotated[int | None, typer.Option("--m", help="Number of items.")] = None,
     k: Annotated[
-        int | None, typer.Option("--k", help="Number of items, from the top, whose relevance is revealed.")
+        int | None, typer.Option("--k", help="Number of top items whose relevance is revealed per round.")
     ] = None,
     grades: Annotated[int | None, typer.Option(help="Number of relevance grades.", show_default="2")] = None,
     source: Annotated[
@@ -115,38 +116,38 @@ def command(
         typer.Option(
             "--from",
             metavar="SOURCE",
-            help="Where rates come from: theorem, definitions (slow for many items), or both.",
+            help="Source of rates: theorem, definitions (slow for many items), or both.",
             show_default="both if that is quick",
         ),
     ] = None,
     picture: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Draw the table: .png, .svg or .pdf.")
+        Path | None, typer.Option(metavar="FILE", help="Plot the table to a .png, .svg or .pdf file.")
     ] = None,
     certificate: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the proof as JSON, to be checked.")
+        Path | None, typer.Option(metavar="FILE", help="Write a proof that can be checked, as JSON.")
     ] = None,
     json_file: JsonFile = None,
     imports: Imports = None,
 ) -> None:
-    """Tell how fast regret must grow, and why: whether a problem can be learned at all."""
+    """Say how fast regret must grow in a game, and why."""
     import_all(imports)
     configure_output(json_file)
     if picture is not None and picture.suffix.lower() not in _PICTURES:
-        raise ValueError(f"{picture}: a picture is a file that ends in png, svg or pdf")
+        raise ValueError(f"{picture}: --picture must end in .png, .svg or .pdf")
     check_outputs(json_file, certificate, picture, read=[Path(name)] if name else [])
     files = {"--picture": picture, "--certificate": certificate, "--json": json_file}
     options = {"--m": m, "--k": k, "--grades": grades, "--from": source, **files}
-    with transient_progress("working it out") as progress:
-        told = _tell(name, options, progress)
-    echo(*told.shown)
-    write_json(json_file, told.data)
-    if picture and told.table:
-        _draw(told.table, picture)
-    if certificate and told.analysis:
-        with status("proving it"):
-            proof = certificate_of(told.analysis)
+    with transient_progress("analysing") as progress:
+        output = _analyse(name, options, progress)
+    echo(*output.parts)
+    write_json(json_file, output.data)
+    if picture and output.table:
+        _draw(output.table, picture)
+    if certificate and output.analysis:
+        with status("building the proof"):
+            proof = certificate_of(output.analysis)
         write_json(certificate, proof, indent=None)
-        echo("", *_tell_certificate(proof, certificate, told.data))
+        echo("", *_render_certificate(proof, certificate, output.data))
 
 
 def _draw(table: RateTable, picture: Path) -> None:
@@ -157,15 +158,15 @@ def _draw(table: RateTable, picture: Path) -> None:
 
 
 def _subject(name: str | None, options: Mapping[str, object]) -> Measure | Game | None:
-    """What a name stands for: a measure, a game, or all measures; the options given must fit."""
+    """Return the measure or game of this name, or None for all measures. Check that the options fit."""
     subject = _named(name) if name else None
     usage = _TABLE if subject is None else _OWN if isinstance(subject, Game) else _CELL
-    given = {option for option, value in options.items() if value is not None}
+    present = {option for option, value in options.items() if value is not None}
     for option in options:
-        if option in given and option not in usage.needed + usage.optional:
+        if option in present and option not in usage.needed + usage.optional:
             known = ", ".join(usage.needed + usage.optional)
-            raise ValueError(f"{option} does not go with {usage.what}, which takes {known}")
-    if missing := [option for option in usage.needed if option not in given]:
+            raise ValueError(f"{option} does not apply to {usage.what}, which takes {known}")
+    if missing := [option for option in usage.needed if option not in present]:
         raise ValueError(
             f"{usage.what} needs {' and '.join(missing)}, as in: peekrank game {usage.example}"
             + ("; or name a measure, a classic game or a file" if subject is None else "")
@@ -173,11 +174,11 @@ def _subject(name: str | None, options: Mapping[str, object]) -> Measure | Game 
     return subject
 
 
-def _tell(name: str | None, options: Mapping[str, Any], progress: Progress) -> _Told:
-    """What there is to say about a measure, a game, or all measures, with the options of the command line."""
+def _analyse(name: str | None, options: Mapping[str, Any], progress: Progress) -> _Output:
+    """Analyse a measure, a game, or all measures, with the options of the command line."""
     subject = _subject(name, options)
     if isinstance(subject, Game):
-        return _tell_game(str(name), subject, progress)
+        return _analyse_game(str(name), subject, progress)
     m, grades, source = options["--m"], options["--grades"], options["--from"]
     grades = 2 if grades is None else grades
     check_int("m", m, 1)
@@ -185,20 +186,20 @@ def _tell(name: str | None, options: Mapping[str, Any], progress: Progress) -> _
     if source is not None:
         check_choice("--from", source, Source)
     if subject is None:
-        return _tell_table(m, grades, source or sensible_source(m, grades, _QUICK_TABLE), progress)
+        return _analyse_table(m, grades, source or sensible_source(m, grades, _QUICK_TABLE), progress)
     if options["--certificate"]:
         if source == "theorem":
-            raise ValueError("--certificate needs the definitions: --from definitions, or both")
+            raise ValueError("--certificate needs --from definitions or both")
         source = source or "both"
-    return _tell_measure(
+    return _analyse_measure(
         subject, m, options["--k"], grades, source or sensible_source(m, grades, _QUICK_CELL), progress
     )
 
 
-def _tell_table(m: int, grades: int, source: Source, progress: Progress) -> _Told:
-    """The rates of all measures for every k, with what they mean."""
+def _analyse_table(m: int, grades: int, source: Source, progress: Progress) -> _Output:
+    """Compute the rates of all measures for every k, and explain them."""
     table = tabulate(None, m, grades, source, progress)
-    title = f"How regret grows in T rounds: m = {pluralize(m, 'item')}, the first k answered, {_grades(grades)}"
+    title = f"Growth of regret in T rounds: m = {pluralize(m, 'item')}, feedback on the first k, {_grades(grades)}"
     shown = Table(box=SIMPLE, padding=(0, 1, 0, 0))
     shown.add_column("measure", no_wrap=True)
     for span in table.spans:
@@ -211,18 +212,18 @@ def _tell_table(m: int, grades: int, source: Source, progress: Progress) -> _Tol
         if rate in present:
             legend.add_row(_rate(rate), meaning)
     if None in present:
-        legend.add_row(_rate(None), "undecided by the arithmetic of the definitions")
+        legend.add_row(_rate(None), "undecided: the arithmetic of the definitions is not precise enough")
     origin = {
-        "theorem": "By the theorems of docs/games/rates.md.",
-        "definitions": "Worked out from the definitions.",
-        "both": "Worked out from the definitions, and the same by the theorems of docs/games/rates.md.",
+        "theorem": "By the theorems of docs/theory/rates.md.",
+        "definitions": "Computed from the definitions.",
+        "both": "Computed from the definitions; the theorems of docs/theory/rates.md give the same.",
     }
     data = {"m": m, "grades": grades, "from": source, "cells": table.rows()}
-    return _Told([f"[bold]{title}", shown, legend, "", origin[source]], data, table=table)
+    return _Output([f"[bold]{title}", shown, legend, "", origin[source]], data, table=table)
 
 
 def _span(span: range) -> str:
-    """The k of a column.
+    """Format the k of a column.
 
     >>> _span(range(3, 4)), _span(range(10, 1000))
     ('3', '10..999')
@@ -230,8 +231,8 @@ def _span(span: range) -> str:
     return f"{span[0]:,}" if len(span) == 1 else f"{span[0]:,}..{span[-1]:,}"
 
 
-def _tell_measure(measure: Measure, m: int, k: int, grades: int, source: Source, progress: Progress) -> _Told:
-    """The rate of one ranking game, by theorem, by the definitions, or both."""
+def _analyse_measure(measure: Measure, m: int, k: int, grades: int, source: Source, progress: Progress) -> _Output:
+    """Compute the rate of one ranking game by theorem, by the definitions, or both."""
     proved = theorem_of(measure, m, k, grades) if source != "definitions" else None
     found = analyse(ranking_game(measure, m, k, grades), progress=progress) if source != "theorem" else None
     problem = f"{measure}, m = {pluralize(m, 'item')}, k = {k:,} revealed, {_grades(grades)}"
@@ -240,7 +241,7 @@ def _tell_measure(measure: Measure, m: int, k: int, grades: int, source: Source,
     if proved:
         shown.add_row("why", proved.reason)
     if found is None:
-        shown.add_row("basis", "the theorem alone; --from both also works the game out, if it is small")
+        shown.add_row("basis", "theorem only; --from both also computes small games from the definitions")
     else:
         _add_facts(shown, found, "rankings")
     if cell.how == "both":
@@ -256,11 +257,11 @@ def _tell_measure(measure: Measure, m: int, k: int, grades: int, source: Source,
         "reason": proved and proved.reason,
         "definitions": found and _facts(found),
     }
-    return _Told([f"[bold]{problem}", shown], data, analysis=found)
+    return _Output([f"[bold]{problem}", shown], data, analysis=found)
 
 
-def _tell_game(name: str, game: Game, progress: Progress) -> _Told:
-    """The class of a classic game or of one from a file, action by action."""
+def _analyse_game(name: str, game: Game, progress: Progress) -> _Output:
+    """Analyse a classic game or one from a file, action by action."""
     found = analyse(game, progress=progress)
     example = CLASSIC.get(name)
     about = f": {example.about}" if example else ""
@@ -270,31 +271,33 @@ def _tell_game(name: str, game: Game, progress: Progress) -> _Told:
     actions = _actions(game, found.cells) if found.cells else []
     if actions:
         heading.append(_action_table(actions, len(game.outcomes)))
-    if len(actions) > _MOST_ACTIONS:
-        heading.append(f"... and {pluralize(len(actions) - _MOST_ACTIONS, 'more action')}; --json FILE has all.")
+    if len(actions) > _MAX_ACTIONS:
+        heading.append(f"... and {pluralize(len(actions) - _MAX_ACTIONS, 'more action')}; --json FILE writes all.")
     shown = _rate_rows(found.rate)
     _add_facts(shown, found, "actions")
     data = {"game": name, "rate": found.rate and str(found.rate), "definitions": _facts(found), "actions": actions}
-    return _Told([*heading, shown], data, analysis=found)
+    return _Output([*heading, shown], data, analysis=found)
 
 
-def _tell_certificate(proof: Mapping[str, Any], path: Path, told: Mapping[str, Any]) -> list[RenderableType]:
-    """What a certificate holds, how to check it, and for a hopeless ranking game how to play its adversaries.
+def _render_certificate(proof: Mapping[str, Any], path: Path, result: Mapping[str, Any]) -> list[RenderableType]:
+    """Explain a certificate and how to check it; for linear regret, print commands that play its adversaries.
 
-    A Text among these is a command, to be copied: it must not be wrapped.
+    Commands are `Text`, which is not wrapped, so that they can be copied.
     """
     rate = Rate(proof["rate"])
-    check = "A page of NumPy checks it (docs/theory/games.md)."
-    shown: list[RenderableType] = [f"{escape(str(path))} holds the game and the proof: {_PROOFS[rate]}. {check}"]
+    check = "A short NumPy program checks it (docs/theory/games.md)."
+    shown: list[RenderableType] = [
+        f"{escape(str(path))} contains the game and the proof: {_PROOFS[rate]}. {check}"
+    ]
     if rate is Rate.LINEAR:
         gap = proof["adversaries"]["gap"]
         shown.append(
-            f"Whatever the learner, its expected regrets against the two add up to at least {gap:.3g} per round, "
-            f"so one of them is at least {gap / 2:.3g} per round, for ever."
+            f"For every learner, the expected regrets against the two add up to at least {gap:.3g} per round, "
+            f"so one of them is at least {gap / 2:.3g} per round in the long run."
         )
-        if "measure" in told:
-            shown.append("To see it:")
-            learners = ["uniform", "rtop1f:measure=dcg", "--measure", told["measure"], "--k", str(told["k"])]
+        if "measure" in result:
+            shown.append("Run it:")
+            learners = ["uniform", "rtop1f:measure=dcg", "--measure", result["measure"], "--k", str(result["k"])]
             for side in "pq":
                 stream, folder = f"adversary:path={path},side={side}", f"adversary-{side}"
                 command = ["peekrank", "simulate", *learners, "--stream", stream, "--out", folder]
@@ -330,7 +333,7 @@ def _rate_rows(rate: Rate | None) -> Table:
 
 
 def _add_facts(grid: Table, found: Analysis, actions: str) -> None:
-    """What the definitions give, in words."""
+    """Add the results of the definitions to a table."""
     facts = _facts(found)
     grid.add_row("outcomes", f"{facts['outcomes']:,}")
     if found.cells:
@@ -342,7 +345,7 @@ def _add_facts(grid: Table, found: Analysis, actions: str) -> None:
     else:
         grid.add_row(actions, f"{facts['actions']:,}")
     if found.rate is None:
-        grid.add_row("undecided", Text(f"{found.undecided}: neither exact nor certified arithmetic settles it"))
+        grid.add_row("undecided", Text(f"{found.undecided}: neither exact nor certified arithmetic decides it"))
         return
     seen = {True: "yes", False: "no", None: "undecided"}
     both = f"globally {seen[found.globally_observable]}, locally {seen[found.locally_observable]}"
@@ -352,9 +355,9 @@ def _add_facts(grid: Table, found: Analysis, actions: str) -> None:
         grid.add_row(
             "obstacle",
             Text(
-                f"'{i}' and '{j}' are neighbours, but no feedback tells which is better"
+                f"'{i}' and '{j}' are neighbours, but no feedback says which is better"
                 if found.rate is Rate.LINEAR
-                else f"only {actions} that are worse tell whether '{i}' or '{j}' is better"
+                else f"only worse {actions} reveal whether '{i}' or '{j}' is better"
             ),
         )
 
@@ -382,7 +385,7 @@ def _facts(found: Analysis) -> dict[str, Any]:
 
 
 def _actions(game: Game, known: Cells) -> list[dict[str, Any]]:
-    """One dictionary per action of a game without symmetries."""
+    """Return one dictionary per action of a game without symmetries."""
     neighbours: dict[int, list[str]] = {}
     for border in sorted(known.borders, key=lambda border: border.j):
         neighbours.setdefault(border.i, []).append(game.actions[border.j])
@@ -410,7 +413,7 @@ def _action_table(actions: list[dict[str, Any]], outcomes: int) -> Table:
     ]
     for header in headers:
         table.add_column(header, overflow="fold", justify="right" if header.startswith("cell") else "left")
-    for action in actions[:_MOST_ACTIONS]:
+    for action in actions[:_MAX_ACTIONS]:
         dimension = "empty" if action["dimension"] < 0 else f"{action['dimension']} of {outcomes - 1}"
         same = [Text(action["duplicate_of"] or "")] if duplicates else []
         near = Text(", ".join(action["neighbours"]) or "-")

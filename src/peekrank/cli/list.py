@@ -13,27 +13,27 @@ from peekrank.cli._verbosity import configure_output
 from peekrank.registry import KINDS, Registry
 
 EXAMPLES = """\
-# All names, and what they stand for.
+# List all names with a description.
 peekrank list
-# The same for a script.
+# Print the list as JSON.
 peekrank list --json -"""
 JSON_KEYS = {
-    "learners, measures, surrogates, streams": "lists of name and what",
+    "learners, measures, surrogates, streams": "lists of name and description (what)",
 }
 
 
 def command(json_file: JsonFile = None, imports: Imports = None) -> None:
-    """List all learners, measures, surrogates and streams, with a line on each."""
+    """List all learners, measures, surrogates and streams."""
     import_all(imports)
     configure_output(json_file)
     check_outputs(json_file)
     for kind in KINDS:
-        table = Table(kind.kind, "what it is", box=None, pad_edge=False)
+        table = Table(kind.kind, "description", box=None, pad_edge=False)
         for one in _described(kind):
             table.add_row(one["name"], escape(one["what"]))
         echo(table, "")
-    write_json(json_file, {f"{kind.kind}s": _described(kind) for kind in KINDS})
+    write_json(json_file, lambda: {f"{kind.kind}s": _described(kind) for kind in KINDS})
 
 
 def _described(kind: Registry) -> list[dict[str, Any]]:
-    return [{"name": name, "what": (cls.__doc__ or "").splitlines()[0]} for name, cls in kind.items()]
+    return [{"name": name, "what": kind.summary(name)} for name in kind]

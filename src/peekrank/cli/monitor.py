@@ -17,40 +17,50 @@ if TYPE_CHECKING:
     from peekrank.monitoring.alarms import Alarm, Monitor
 
 EXAMPLES = """\
-# Look for faults in a log.
+# Check a log for faults.
 peekrank monitor log.parquet
-# Keep watching a log that grows.
+# Follow a growing log.
 peekrank monitor log.jsonl --follow"""
 JSON_KEYS = {
-    "decisions, alpha, expected": "how many, and how many false alarms are expected at most",
+    "decisions, alpha, expected": "number of decisions, expected false alarms per decision and in total, at most",
     "alarms": "for each: name, item, since, latest, times, cause, action",
 }
 
 
 def command(
-    log: Annotated[Path, typer.Argument(help="A log of decisions: Parquet or JSON lines.")],
-    alpha: Annotated[float, typer.Option(help="False alarms to be expected per decision, at most.")] = 1e-6,
-    follow: Annotated[bool, typer.Option("--follow", help="Wait for more at the end of the file.")] = False,
-    wait: Annotated[int, typer.Option(help="Later decisions after which answers count as final.")] = 1000,
-    min_propensity: Annotated[float, typer.Option(help="Probability that each candidate is promised.")] = 0.0,
-    min_feedback_rate: Annotated[float, typer.Option(help="Share of decisions answered, at least.")] = 0.001,
-    max_orphan_rate: Annotated[float, typer.Option(help="Share of answers to unknown decisions, at most.")] = 0.01,
+    log: Annotated[Path, typer.Argument(help="Log of decisions: Parquet or JSON lines.")],
+    alpha: Annotated[float, typer.Option(help="Largest expected number of false alarms per decision.")] = 1e-6,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Wait for new decisions at the end of the file.")
+    ] = False,
+    window: Annotated[
+        int, typer.Option(help="Feedback on a decision is final after so many later decisions.")
+    ] = 1000,
+    min_propensity: Annotated[
+        float, typer.Option(help="Smallest propensity that each candidate should have.")
+    ] = 0.0,
+    min_feedback_rate: Annotated[
+        float, typer.Option(help="Smallest expected share of decisions with feedback.")
+    ] = 0.001,
+    max_orphan_rate: Annotated[
+        float, typer.Option(help="Largest expected share of feedback on unknown decisions.")
+    ] = 0.01,
     json_file: JsonFile = None,
 ) -> None:
-    """Watch a log for faults: lists shown otherwise, answers that change, too little exploration.
+    """Check a log for faults: altered lists, changed answers, too little exploration.
 
-    While all is well, at most ALPHA false alarms are expected per decision.
+    Without a fault, expect at most ALPHA false alarms per decision.
     """
     from peekrank.monitoring.alarms import Monitor
     from peekrank.monitoring.tail import monitor_log
 
     configure_output(json_file)
     if not log.is_file():
-        raise ValueError(f"{log}: is a folder, not a log" if log.is_dir() else f"{log}: there is no such file")
+        raise ValueError(f"{log} is a folder, not a log" if log.is_dir() else f"{log} does not exist")
     check_outputs(json_file, read=[log])
-    told: set[tuple[str, int | None]] = set()
+    printed: set[tuple[str, int | None]] = set()
 
-    def make(low: float, high: float) -> Monitor:
+    def new_monitor(low: float, high: float) -> Monitor:
         return Monitor(
             alpha,
             grades=(low, high),
@@ -59,20 +69,21 @@ def command(
             max_orphan_rate=max_orphan_rate,
         )
 
-    def tell(watch: Monitor) -> None:
-        for alarm in watch.raised():
-            if (key := (alarm.name, alarm.item)) not in told:
-                told.add(key)
-                echo(_shown(alarm))
+    def print_new(monitor: Monitor) -> None:
+        for alarm in monitor.raised():
+            if (key := (alarm.name, alarm.item)) not in printed:
+                printed.add(key)
+                echo(_render(alarm))
 
-    done = monitor_log(log, make, tell, follow=follow, wait=wait)
-    expected = alpha * done.rounds
-    found = pluralize(len(done.raised()), "alarm") if done.raised() else "No alarm"
-    echo(Text(f"{found} in {pluralize(done.rounds, 'decision')}; by chance {expected:.2g} at most are expected."))
-    alarms = [alarm.as_dict() for alarm in done.raised()]
-    write_json(json_file, {"decisions": done.rounds, "alpha": alpha, "expected": expected, "alarms": alarms})
+    monitor = monitor_log(log, new_monitor, print_new, follow=follow, window=window)
+    alarms, expected = monitor.raised(), alpha * monitor.rounds
+    count = pluralize(len(alarms), "alarm") if alarms else "No alarm"
+    decisions = pluralize(monitor.rounds, "decision")
+    echo(Text(f"{count} in {decisions}. The expected number of false alarms is at most {expected:.2g}."))
+    about = {"decisions": monitor.rounds, "alpha": alpha, "expected": expected}
+    write_json(json_file, lambda: {**about, "alarms": [alarm.as_dict() for alarm in alarms]})
 
 
-def _shown(alarm: Alarm) -> Text:
+def _render(alarm: Alarm) -> Text:
     head = f"decision {alarm.since:,}: {alarm.name}\n"
     return Text.assemble((head, "bold red"), f"  {alarm.cause}\n  {alarm.action}")

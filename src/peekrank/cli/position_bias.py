@@ -3,47 +3,54 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.text import Text
 
 from peekrank.cli._options import JsonFile
 from peekrank.cli._outputs import check_outputs, echo, write_json
-from peekrank.cli._tables import TextTable, shown
+from peekrank.cli._tables import TextTable, render
 from peekrank.cli._verbosity import configure_output
 
 if TYPE_CHECKING:
     from peekrank.evaluation.position_bias import Curve
 
 EXAMPLES = """\
-# How often do people look at each position?
+# Estimate how often people look at each position.
 peekrank position-bias log.parquet"""
 JSON_KEYS = {
-    "examined, low, high": "for each position: examination relative to the first, with a 95 % interval",
-    "shown, clicks": "for each position: counts",
-    "feedback": "the curve as a form of feedback",
+    "examined, low, high": "for each position: examination relative to the first, with a 95% confidence interval",
+    "shown, clicks": "for each position: number of impressions and of clicks",
+    "feedback": "the curve as feedback rules",
 }
 
 
 def command(
-    log: Annotated[Path, typer.Argument(help="A log of decisions whose answers are clicks.")],
+    log: Annotated[Path, typer.Argument(help="Log of decisions with clicks as feedback.")],
     periods: Annotated[
-        int, typer.Option(help="Number of parts of the log, in each of which the relevance of items is stable.")
+        int, typer.Option(help="Number of equal parts of the log. Relevance may differ between parts, not within.")
     ] = 1,
     json_file: JsonFile = None,
 ) -> None:
-    """Estimate how likely people are to look at each position, from items shown at several of them."""
+    """Estimate from a click log how likely people are to look at each position.
+
+    The estimate needs items that were shown at several positions.
+    """
     from peekrank.evaluation.log import read_log
     from peekrank.evaluation.position_bias import estimate_curve
 
     configure_output(json_file)
     check_outputs(json_file, read=[log])
     curve = estimate_curve(read_log(log), periods=periods)
-    echo(*shown("Examination of positions, relative to the first", _sheet(curve), ""))
-    echo(Text(f"As a form of feedback: {curve.feedback_rules()}"))
+    echo(*render("Examination of positions, relative to the first", _sheet(curve), ""))
+    echo(Text(f"As feedback rules: {curve.feedback_rules()}"))
+    write_json(json_file, lambda: _as_dict(curve))
+
+
+def _as_dict(curve: Curve) -> dict[str, Any]:
     parts = {name: part.tolist() for name, part in curve._asdict().items()}
-    write_json(json_file, {**parts, "feedback": curve.feedback_rules()})
+    return {**parts, "feedback": curve.feedback_rules()}
 
 
 def _sheet(curve: Curve) -> TextTable:
@@ -57,4 +64,4 @@ def _sheet(curve: Curve) -> TextTable:
         ]
         for position, (examined, low, high, n, clicks) in enumerate(zip(*curve, strict=True), start=1)
     ]
-    return TextTable(["position", "shown", "clicks", "examined", "95 %"], rows, 0)
+    return TextTable(["position", "shown", "clicks", "examined", "95% CI"], rows, 0)

@@ -27,7 +27,7 @@ _M, _HORIZON = 3, 1_000
 EXAMPLES = """\
 # Compile everything.
 peekrank precompile
-# Only what one learner needs.
+# Compile only what one learner needs.
 peekrank precompile doubtsort"""
 
 
@@ -36,23 +36,23 @@ def command(
         list[str] | None,
         typer.Argument(
             metavar="LEARNER",
-            help="What to compile, such as blockftrl or rtopkf:surrogate=kl.",
+            help="Learner to compile, such as blockftrl or rtopkf:surrogate=kl.",
             show_default="all",
         ),
     ] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Compile learners and measures ahead of time, so that no process has to wait: for container images."""
+    """Compile learners and measures in advance, for example in a container image."""
     from peekrank._jit.compiler import cache_folder
 
     configure_output(quiet=quiet)
     folder = cache_folder()
     _check_writable(folder)
     for name in learners or _all_learners():
-        kept = len(_files(folder))
+        before = len(_files(folder))
         with status(f"compiling {name}"), interrupt_later():
             _compile_learner(name)
-        echo(Text(f"{name}: {pluralize(len(_files(folder)) - kept, 'kernel')} compiled"))
+        echo(Text(f"{name}: {pluralize(len(_files(folder)) - before, 'kernel')} compiled"))
     with status("compiling measures, readers and alarms"), interrupt_later():
         _compile_measures()
         _compile_readers()
@@ -67,7 +67,7 @@ def _check_writable(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         TemporaryFile(dir=folder).close()
     except OSError as error:
-        what = f"{folder} cannot be written ({error.strerror}): NUMBA_CACHE_DIR chooses where kernels are kept"
+        what = f"{folder} cannot be written ({error.strerror}); set NUMBA_CACHE_DIR to a writable folder"
         raise ValueError(what) from None
 
 
@@ -76,7 +76,7 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _all_learners() -> Iterator[str]:
-    """Every learner by name; one that descends surrogates with each surrogate that it can estimate."""
+    """Yield all learners; one that takes a surrogate, with each surrogate it can estimate."""
     for name, cls in LEARNERS.items():
         if any(field.name == "surrogate" for field in fields(cls)):
             yield from (f"{name}:surrogate={s}" for s, one in SURROGATES.items() if one.estimates is not None)
@@ -85,7 +85,7 @@ def _all_learners() -> Iterator[str]:
 
 
 def _compile_learner(text: str) -> None:
-    """Let a learner play a round each way: asked by an agent, and in the compiled loop."""
+    """Run a learner for a round with an agent and in the compiled loop."""
     from peekrank.engine import Agent, simulate
 
     learner, k, measure, rounds = _problem(text)
@@ -97,12 +97,12 @@ def _compile_learner(text: str) -> None:
 
 
 def _problem(text: str) -> tuple[Learner, int, Measure, Rounds]:
-    """A learner, and the first of a few small problems that it takes: k answers, a measure, and rounds."""
+    """Return a learner and the first of a few small problems that it accepts: k, a measure and rounds."""
     from peekrank.engine.validation import problem_shape
     from peekrank.learners import learner as learner_named
     from peekrank.measures import measure as measure_named
 
-    refused: ValueError | None = None
+    first_error: ValueError | None = None
     for name, k in (("dcg", 1), ("dcg", _M - 1), ("p@1+sum", 1)):
         measure = measure_named(name)
         try:
@@ -110,10 +110,10 @@ def _problem(text: str) -> tuple[Learner, int, Measure, Rounds]:
             d = 2 if learner.contextual else 0
             learner.init(problem_shape(learner, m=_M, k=k, d=d))
         except ValueError as error:
-            refused = refused or error
+            first_error = first_error or error
         else:
             return learner, k, measure, _rounds(d)
-    raise refused or ValueError(f"{text}: no learner")
+    raise first_error or ValueError(f"{text} is not a learner")
 
 
 def _rounds(d: int) -> Rounds:
@@ -121,14 +121,14 @@ def _rounds(d: int) -> Rounds:
 
     from peekrank.types import Rounds
 
-    lengths = np.array([_M, _M - 1 if d else _M])  # lists of several lengths, where there are features
+    lengths = np.array([_M, _M - 1 if d else _M])  # lists of several lengths if there are features
     rows = int(lengths.sum())
     relevance: Any = np.arange(rows) % 2
     return Rounds(np.ones((rows, d), np.float32), relevance.astype(np.uint8), np.append(0, np.cumsum(lengths)))
 
 
 def _compile_measures() -> None:
-    """Let each measure judge a round, and find the best ranking in hindsight."""
+    """Evaluate a round by each measure, and find the best ranking in hindsight."""
     from peekrank.experiments.experiment import Experiment
     from peekrank.experiments.run import compile_kernels
 
@@ -139,7 +139,7 @@ def _compile_measures() -> None:
 
 
 def _compile_readers() -> None:
-    """Read judged documents, and prepare them for a training."""
+    """Read judged documents and prepare them for a training."""
     from peekrank.data.dataset import describe
     from peekrank.data.letor import read_letor
     from peekrank.training.run import compile_kernels
@@ -156,11 +156,11 @@ def _compile_readers() -> None:
 
 
 def _compile_alarms() -> None:
-    """Watch a decision, and an answer to none."""
+    """Observe a decision, and feedback on an unknown one."""
     import numpy as np
 
     from peekrank.monitoring.alarms import Monitor, Outcome
 
-    watch, order = Monitor(), np.arange(_M)
-    watch.observe(Outcome(order, np.full(_M, 1 / _M), order, np.zeros(_M), 1))
-    watch.stray()
+    monitor, order = Monitor(), np.arange(_M)
+    monitor.observe(Outcome(order, np.full(_M, 1 / _M), order, np.zeros(_M), 1))
+    monitor.stray()

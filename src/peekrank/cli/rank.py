@@ -21,71 +21,72 @@ if TYPE_CHECKING:
     from peekrank.types import Floats, Measure
 
 EXAMPLES = """\
-# Rank new documents by a model that was learned.
+# Rank new documents with a trained model.
 peekrank rank trained/models/ridge-0.json test.txt --out ranked.tsv
-# How good is it?
+# Measure its quality.
 peekrank rank trained/models/ridge-0.json test.txt --measure ndcg@10"""
 JSON_KEYS = {
     "queries, documents": "counts",
-    "measure, judged, quality": "with --measure: its name, how many queries it counts, and their mean",
+    "measure, judged, quality": "with --measure: its name, the number of queries it counts, and their mean",
 }
 
 
 def command(
-    model: Annotated[Path, typer.Argument(help="A model that `peekrank train` saved.")],
+    model: Annotated[Path, typer.Argument(help="Model saved by `peekrank train`.")],
     data: Annotated[Path, typer.Argument(help="Documents: LETOR or SVMlight text, or a .peek file.")],
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Where to write the table.", show_default="standard output")
+        Path | None, typer.Option(metavar="FILE", help="File for the table.", show_default="standard output")
     ] = None,
     measure: Annotated[
-        str | None, typer.Option(help="Tell the quality, if DATA has relevance: ndcg@10, p@3+sum ...")
+        str | None, typer.Option(help="Also compute this measure, if DATA has relevance: ndcg@10, p@3+sum ...")
     ] = None,
     json_file: JsonFile = None,
     imports: Imports = None,
 ) -> None:
-    """Rank the documents of each query by a learned model; print qid, document, position and score.
+    """Rank the documents of each query with a trained model.
 
-    Documents and positions count from 1; document 3 is the query's third in the file. If comments have ids of
-    documents (# docid = X, or # X), these are in a column docid. DATA needs no relevance.
+    The table has the columns qid, document, position and score. Documents and positions count from 1; document
+    3 is the query's third in the file. If comments contain document ids (# docid = X, or # X), the table has a
+    column docid. DATA needs no relevance.
     """
     from peekrank._util.atomic import write_whole
     from peekrank.measures import measure as measure_named
     from peekrank.training.model import load_model
 
     import_all(imports)
-    judge = measure_named(measure) if measure else None
+    quality = measure_named(measure) if measure else None
     configure_output(json_file)
     if json_file == STANDARD_OUTPUT and not out:
-        raise ValueError("--json -: standard output is for the table, unless --out FILE takes it")
+        raise ValueError("--json - needs --out FILE, because the table goes to standard output otherwise")
     check_outputs(out, json_file, read=[model, data])
     for file in filter(None, (out, json_file)):
         check_replaceable(file)
-    learned = load_model(model)
-    ranked = learned.rank(read_data(data, None, learned.preparation.base, relevance=False, documents=True))
-    if judge and ranked.data.about.warnings.get("documents_without_relevance"):
-        raise ValueError(f"{data.name}: has no relevance that --measure {measure} could judge by; leave it out")
-    values = ranked.judged(judge) if judge else None
+    trained = load_model(model)
+    ranked = trained.rank(read_data(data, None, trained.preparation.base, relevance=False, documents=True))
+    if quality and ranked.data.about.warnings.get("documents_without_relevance"):
+        raise ValueError(f"{data.name} has no relevance, which --measure {measure} needs; leave --measure out")
+    values = ranked.values(quality) if quality else None
     text = _as_table(ranked)
     if out:
         write_whole(out, lambda part: part.write_text(text, encoding="utf-8"))
     else:
         sys.stdout.write(text)
     about: dict[str, Any] = {"queries": len(ranked.data.queries), "documents": len(ranked.rankings)}
-    if judge and values is not None:
-        verdict = _verdict(ranked, judge, values)
-        echo(Text(verdict)) if out else print_error(verdict)  # what is piped on is the table and nothing else
+    if quality and values is not None:
+        text = _quality(ranked, quality, values)
+        echo(Text(text)) if out else print_error(text)  # standard output contains only the table
         about |= {
             "measure": measure,
             "judged": len(values),
             "quality": float(values.mean()) if len(values) else None,
         }
     if out:
-        echo(Text(f"Written to {out}"))
+        echo(Text(f"Wrote {out}"))
     write_json(json_file, about)
 
 
-def _verdict(ranked: Ranked, measure: Measure, values: Floats) -> str:
-    """The quality, and how many queries it is of."""
+def _quality(ranked: Ranked, measure: Measure, values: Floats) -> str:
+    """Describe the mean quality and the number of queries."""
     from peekrank.training.no_relevant import queries_without_relevant
 
     note_rounding(ranked.data.graded())
@@ -93,13 +94,13 @@ def _verdict(ranked: Ranked, measure: Measure, values: Floats) -> str:
     if not len(values):
         return f"{measure} counts none of {pluralize(queries, 'query', 'queries')}"
     skipped = f", {queries - len(values):,} skipped" if len(values) < queries else ""
-    said = f"{measure} {values.mean():.4f} over {pluralize(len(values), 'query', 'queries')}{skipped}"
+    text = f"{measure} {values.mean():.4f} over {pluralize(len(values), 'query', 'queries')}{skipped}"
     no_relevant = queries_without_relevant(ranked.data, measure)
     if not no_relevant.number:
-        return said
+        return text
     without = no_relevant.mean_without(float(values.mean())) if len(values) == queries else None
     other = "" if without is None else f"; without them {measure} is {without:.4f}"
-    return f"{said}\n{no_relevant.sentence(presentable(ranked.data.about.source))}{other}"
+    return f"{text}\n{no_relevant.sentence(presentable(ranked.data.about.source))}{other}"
 
 
 def _as_table(ranked: Ranked) -> str:

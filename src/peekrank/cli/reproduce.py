@@ -15,45 +15,45 @@ from rich.text import Text
 
 from peekrank.cli._options import THREADS, Quiet, Workers
 from peekrank.cli._outputs import echo
-from peekrank.cli._progress import stopped, transient_progress
+from peekrank.cli._progress import exit_interrupted, transient_progress
 from peekrank.cli._verbosity import configure_output
 
 if TYPE_CHECKING:
     from peekrank.papers.record import Claim, Reproduction
 
 EXAMPLES = """\
-# What can be reproduced, and how long it takes.
+# List what can be reproduced, with durations.
 peekrank reproduce
-# One table of the first paper.
+# Reproduce one table of the first paper.
 peekrank reproduce ct15-table-1
-# A look at everything, half a minute once compiled.
+# Reproduce everything, quickly: half a minute.
 peekrank reproduce --quick"""
 
 
 def command(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="NAME", help="What to reproduce.", show_default="list what there is"),
+        typer.Argument(metavar="NAME", help="Item to reproduce.", show_default="list all names"),
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Reproduce everything.")] = False,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Few and short runs; of everything, if no name is given.")
+        bool, typer.Option("--quick", help="Use few, short runs. Without a name, reproduce everything.")
     ] = False,
     folder: Annotated[
         Path | None,
         typer.Option(
             "--out",
             metavar="FOLDER",
-            help="Folder for results; the same command goes on where it was stopped.",
+            help="Folder for results. The same command resumes an interrupted run.",
             show_default="reproduction, or reproduction-quick",
         ),
     ] = None,
     workers: Workers = THREADS,
     quiet: Quiet = False,
 ) -> None:
-    """Reproduce the figures, tables and claims of the papers, and our own, each with a verdict.
+    """Reproduce the papers' figures, tables and claims, and ours, with a verdict on each.
 
-    A verdict may be "differs": that is a finding, not an error.
+    The verdict "differs" is a finding, not an error.
     """
     from peekrank._util.validate import check_int
     from peekrank.papers import ALL, reproduction
@@ -63,13 +63,15 @@ def command(
         echo(_listing(list(ALL.values())))
         return
     if names and everything:
-        raise ValueError("--all does not go with names: give either")
+        raise ValueError("--all and names exclude each other; give either")
     check_int("workers", workers, 1)
     items = [reproduction(name) for name in dict.fromkeys(names or ALL)]
-    _make(items, folder or Path("reproduction-quick" if quick else "reproduction"), quick=quick, workers=workers)
+    _reproduce(
+        items, folder or Path("reproduction-quick" if quick else "reproduction"), quick=quick, workers=workers
+    )
 
 
-def _make(items: Sequence[Reproduction], path: Path, *, quick: bool, workers: int) -> None:
+def _reproduce(items: Sequence[Reproduction], path: Path, *, quick: bool, workers: int) -> None:
     from peekrank.jobs.executor import InterruptedRunError
     from peekrank.papers.record import Record
 
@@ -78,21 +80,21 @@ def _make(items: Sequence[Reproduction], path: Path, *, quick: bool, workers: in
     for n, item in enumerate(items):
         try:
             with transient_progress(f"{item.name} ({n + 1} of {len(items)})") as progress:
-                kept = record.make(item, workers=workers, progress=progress)
+                result = record.reproduce(item, workers=workers, progress=progress)
         except (InterruptedRunError, KeyboardInterrupt):
-            stopped(f"{n} of {len(items)} are finished; they, and what is done of {item.name}, are kept", path)
-        total += len(kept.claims)
-        differ += kept.differ
-        echo(_verdicts(item, kept.claims))
-    said = f"{total} claims: {total - differ} hold, {differ} differ"
+            exit_interrupted(f"{n} of {len(items)} are finished; they and the runs of {item.name} are kept", path)
+        total += len(result.claims)
+        differ += result.differ
+        echo(_verdicts(item, result.claims))
+    summary = f"{total} claims: {total - differ} hold, {differ} differ"
     echo(
-        Text(said + (" (docs/papers/reproduce.md says why)." if differ else ".")),
-        Text(f"Claims, tables and pictures are in {path}{os.sep}"),
+        Text(summary + (" (docs/papers/reproduce.md explains why)." if differ else ".")),
+        Text(f"Wrote claims, tables and plots to {path}{os.sep}"),
     )
 
 
 def _listing(items: Sequence[Reproduction]) -> Table:
-    """What there is, from where, and how long it takes."""
+    """Render a table of all items with source and duration."""
     table = Table(
         title="peekrank reproduce NAME ... [--quick]", title_justify="left", box=SIMPLE, padding=(0, 1, 0, 0)
     )
@@ -105,7 +107,7 @@ def _listing(items: Sequence[Reproduction]) -> Table:
     quick, full = (sum(seconds) for seconds in zip(*(item.seconds for item in items), strict=True))
     table.add_row(
         "--all",
-        "everything; times are of one core, roughly; one by itself may have to compile first, for 15 s",
+        "everything; durations are rough, on one core; a single item may first compile for 15 s",
         _duration(quick),
         _duration(full),
     )
@@ -113,9 +115,11 @@ def _listing(items: Sequence[Reproduction]) -> Table:
 
 
 def _verdicts(item: Reproduction, claims: Sequence[Claim]) -> Table:
-    """What is stated, what came out, and whether it is the same."""
+    """Render a table of claims, our results and verdicts."""
     title = f"{item.name}: {item.source}, {item.statement}"
-    table = Table("statement", "here", title=escape(title), title_justify="left", box=SIMPLE, padding=(0, 1, 0, 0))
+    table = Table(
+        "statement", "result", title=escape(title), title_justify="left", box=SIMPLE, padding=(0, 1, 0, 0)
+    )
     table.add_column("verdict", no_wrap=True)
     for claim in claims:
         verdict = claim.verdict if claim.holds else f"[bold]{claim.verdict}[/]"
@@ -124,7 +128,7 @@ def _verdicts(item: Reproduction, claims: Sequence[Claim]) -> Table:
 
 
 def _duration(seconds: int) -> str:
-    """Seconds or minutes, in whole numbers.
+    """Format a duration in whole seconds or minutes.
 
     >>> _duration(45), _duration(800)
     ('45 s', '13 min')

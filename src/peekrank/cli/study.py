@@ -36,19 +36,19 @@ if TYPE_CHECKING:
     from peekrank.experiments.study_result import StudyResult
 
 EXAMPLES = """\
-# How fast does the regret of two learners grow?
+# Measure how fast the regret of two learners grows.
 peekrank study dcg marginftrl rtop1f --m 4 --k 1 --horizons 1000,4000,16000"""
 
 
 def command(
-    measure: Annotated[str, typer.Argument(help="What rankings are judged by: dcg, p@3+sum, sumloss ...")],
+    measure: Annotated[str, typer.Argument(help="Measure of rankings: dcg, p@3+sum, sumloss ...")],
     m: Items,
     k: Revealed,
     learners: Annotated[
         list[str] | None,
         typer.Argument(
             metavar="LEARNER",
-            help="What learns, such as rtop1f or setftrl:horizon=none.",
+            help="Learner, such as rtop1f or setftrl:horizon=none.",
             show_default="all that fit",
         ),
     ] = None,
@@ -56,54 +56,54 @@ def command(
     horizons: Annotated[
         str, typer.Option(metavar="N,...", help="Numbers of rounds.")
     ] = "2000,4000,8000,16000,32000,64000,128000",
-    runs: Annotated[int, typer.Option(help="Number of runs for each stream and horizon.")] = 10,
+    runs: Annotated[int, typer.Option(help="Number of runs per stream and horizon.")] = 10,
     seed: Seed = 0,
     workers: Workers = THREADS,
-    folder: Folder = Path("rates"),
+    folder: Folder = Path("study"),
     quiet: Quiet = False,
     imports: Imports = None,
 ) -> None:
-    """Measure how fast regret grows: the worst of a family of streams, for horizons from short to long."""
+    """Measure how the worst regret over a family of streams grows with the horizon."""
     from peekrank.experiments.study import Study
     from peekrank.reports import plots
 
     import_all(imports)
     configure_output(quiet=quiet)
-    lengths = read_horizons(horizons)
-    with status("looking which learners fit"):
+    lengths = parse_horizons(horizons)
+    with status("selecting learners"):
         chosen, unfit = choose(learners, measure, m, k, grades=grades, horizons=lengths)
-    findings = _investigate(Study(measure, m, k, chosen, grades, lengths, runs, seed), folder, workers)
-    plots.save(plots.worst_regret(findings), folder, "rates")
-    echo(*_shown(findings, unfit), Text(f"Tables, picture and manifest are in {folder}{os.sep}"))
+    result = _run(Study(measure, m, k, chosen, grades, lengths, runs, seed), folder, workers)
+    plots.save(plots.worst_regret(result), folder, "rates")
+    echo(*_render(result, unfit), Text(f"Wrote tables, plot and manifest to {folder}{os.sep}"))
 
 
-def _investigate(study: Study, folder: Path, workers: int) -> StudyResult:
-    from peekrank.experiments.study_runs import compile_kernels, run_study
-    from peekrank.jobs.results_dir import finished
+def _run(study: Study, folder: Path, workers: int) -> StudyResult:
+    from peekrank.experiments.study_runs import run_study
+    from peekrank.jobs.results_dir import count_finished
 
-    with status("compiling (once)"):
-        compile_kernels(study)
-    wanted = len(study.streams) * len(study.horizons)
-    with rounds_bar(study.rounds, lambda: f"{finished(folder)} of {wanted} settings", folder) as tick:
+    n_settings = len(study.streams) * len(study.horizons)
+    with rounds_bar(study.rounds, lambda: f"{count_finished(folder)} of {n_settings} settings", folder) as tick:
         return run_study(study, folder, workers=workers, progress=tick)
 
 
-def read_horizons(text: str) -> tuple[int, ...]:
-    """The horizons that a text such as 2000,4000 gives.
+def parse_horizons(text: str) -> tuple[int, ...]:
+    """Parse horizons, such as 2000,4000.
 
-    >>> read_horizons("2000,4000")
+    >>> parse_horizons("2000,4000")
     (2000, 4000)
     """
     try:
         return tuple(int(part) for part in text.split(","))
     except ValueError:
-        raise ValueError(f"horizons = '{text}': must be whole numbers with commas, as in 2000,4000") from None
+        raise ValueError(
+            f"horizons = '{text}': must be whole numbers separated by commas, as in 2000,4000"
+        ) from None
 
 
 def choose(
     named: Sequence[str] | None, measure: str, m: int, k: int, *, grades: int, horizons: tuple[int, ...]
 ) -> tuple[tuple[str, ...], dict[str, str]]:
-    """The learners that are named, or all that fit, and why the others do not; a ValueError if none does."""
+    """Return the named learners or all that fit, and why others do not. Raises ValueError if none fits."""
     if named:
         return tuple(named), {}
     from peekrank.experiments.study import fitting
@@ -116,37 +116,43 @@ def choose(
     fit, unfit = fitting(measure, m, k, grades=grades, horizons=horizons)
     if not fit:
         raise ValueError(
-            f"no learner here fits {measure} at m = {m}, k = {k}, grades = {grades}; name some to see what they "
-            f"lose, for instance uniform or blockftrl:measure=dcg. {_reasons(unfit)}"
+            f"no learner fits {measure} at m = {m}, k = {k}, grades = {grades}; name some to run them anyway, "
+            f"for example uniform or blockftrl:measure=dcg. {_reasons(unfit)}"
         )
     return fit, unfit
 
 
-def _shown(findings: StudyResult, unfit: Mapping[str, str]) -> list[RenderableType]:
-    """The table of a study, what its columns mean, and why learners are missing."""
-    study = findings.study
+def _render(result: StudyResult, unfit: Mapping[str, str]) -> list[RenderableType]:
+    """Render the table of a study, the meaning of its columns, and why learners are missing."""
+    study = result.study
     last = study.horizons[-1]
-    shown = sorted({study.horizons[0], last})
+    horizons = sorted({study.horizons[0], last})
     where = f"worst at {last:,}"
-    heads = ["learner", *(f"T = {horizon:,}" for horizon in shown), "exponent, 95 %", f"bound at {last:,}", where]
+    heads = [
+        "learner",
+        *(f"T = {horizon:,}" for horizon in horizons),
+        "exponent, 95% CI",
+        f"bound at {last:,}",
+        where,
+    ]
     rows = []
     for learner in study.learners:
-        worst = {w.horizon: w for w in findings.worst(learner)}
+        worst = {w.horizon: w for w in result.worst(learner)}
         cells = [
             learner,
-            *(regret_text(worst[horizon]) for horizon in shown),
-            exponent_text(findings.exponent(learner)),
+            *(regret_text(worst[horizon]) for horizon in horizons),
+            exponent_text(result.exponent(learner)),
             bound_text(worst[last]),
             worst[last].stream,
         ]
         rows.append(("", cells))
-    said: list[RenderableType] = [TerminalTable(_title(study), heads, rows, names=["learner", where])]
+    parts: list[RenderableType] = [TerminalTable(_title(study), heads, rows, names=["learner", where])]
     runs = f"mean ± standard deviation of {study.runs} runs" if study.runs > 1 else "a single run"
-    said.append(Text(f"Regret on the worst of {len(study.streams)} streams, {runs}; bounds hold in expectation."))
+    parts.append(Text(f"Regret on the worst of {len(study.streams)} streams, {runs}; bounds hold in expectation."))
     if study.runs > 1:
-        said.append(Text("The worst has the largest mean after two standard errors are taken off."))
-    said += [Text(f"without {learner}: {reason}") for learner, reason in unfit.items()]
-    return said
+        parts.append(Text("The worst stream has the largest mean minus two standard errors."))
+    parts += [Text(f"without {learner}: {reason}") for learner, reason in unfit.items()]
+    return parts
 
 
 def _reasons(unfit: Mapping[str, str]) -> str:

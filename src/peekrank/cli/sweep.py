@@ -14,8 +14,8 @@ from peekrank._util.text import pluralize
 from peekrank._util.validate import check_choice
 from peekrank.cli._options import THREADS, Folder, Imports, Quiet, Workers, import_all
 from peekrank.cli._outputs import echo
-from peekrank.cli._progress import rounds_bar, status
-from peekrank.cli._tables import TextTable, compared, group_texts, shown, verdicts_explained, write_paper
+from peekrank.cli._progress import rounds_bar
+from peekrank.cli._tables import TextTable, compared, group_texts, render, verdicts_explained, write_paper
 from peekrank.cli._verbosity import configure_output
 from peekrank.reports.numbers import exponent_text, number, percent
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from peekrank.jobs.executor import Executor
 
 EXAMPLES = """\
-# A file to begin with: save it as example.toml.
+# Print an example; save it as example.toml.
 peekrank sweep --example
 # Run it.
 peekrank sweep example.toml"""
@@ -36,23 +36,23 @@ peekrank sweep example.toml"""
 def command(
     file: Annotated[
         Path | None,
-        typer.Argument(metavar="FILE.toml", help="What to run; --example prints one.", show_default=False),
+        typer.Argument(metavar="FILE.toml", help="Sweep to run; --example prints one.", show_default=False),
     ] = None,
     folder: Folder = Path("sweep"),
     executor: Annotated[
-        str, typer.Option(help="What does the work: threads, or ray (pip install 'peekrank[ray]').")
+        str, typer.Option(help="Executor: threads, or ray (pip install 'peekrank[ray]').")
     ] = "threads",
     address: Annotated[
-        str | None, typer.Option(help="Ray cluster: host:port or auto.", show_default="one on this machine")
+        str | None, typer.Option(help="Ray cluster: host:port or auto.", show_default="a local one")
     ] = None,
     workers: Workers = THREADS,
-    latex: Annotated[bool, typer.Option("--latex", help="Write the tables as LaTeX, too.")] = False,
-    markdown: Annotated[bool, typer.Option("--markdown", help="Write the tables as Markdown, too.")] = False,
-    example: Annotated[bool, typer.Option("--example", help="Print a file to begin with, and stop.")] = False,
+    latex: Annotated[bool, typer.Option("--latex", help="Also write the tables as LaTeX.")] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Also write the tables as Markdown.")] = False,
+    example: Annotated[bool, typer.Option("--example", help="Print an example file and exit.")] = False,
     quiet: Quiet = False,
     imports: Imports = None,
 ) -> None:
-    """Run learners over all combinations of streams, measures, k and horizons, and tell which are better."""
+    """Run learners on all combinations of streams, measures, k and horizons, and compare them."""
     from peekrank.experiments.sweep import EXAMPLE, read_sweep
 
     import_all(imports)
@@ -61,17 +61,17 @@ def command(
         echo(Text(EXAMPLE.rstrip()))
         return
     if file is None:
-        raise ValueError("no file given; `peekrank sweep --example > example.toml` makes one to begin with")
+        raise ValueError("FILE.toml is missing; `peekrank sweep --example > example.toml` writes an example")
     chosen = executor_named(executor, address, workers)
-    finished = _sweep(read_sweep(file), folder, chosen)
+    result = _run(read_sweep(file), folder, chosen)
     with interrupt_later():
-        _write_papers(finished, folder, latex=latex, markdown=markdown)
-        pictures = _write_report(finished, folder)
-    echo(*_shown(finished), Text(f"Tables, runs and manifest are in {folder}{os.sep}"), pictures)
+        _write_papers(result, folder, latex=latex, markdown=markdown)
+        report = _write_report(result, folder)
+    echo(*_render(result), Text(f"Wrote tables, runs and manifest to {folder}{os.sep}"), report)
 
 
 def executor_named(name: str, address: str | None, workers: int) -> Executor:
-    """The executor that options choose.
+    """Return the executor that the options choose.
 
     >>> executor_named("threads", None, 2)
     Threads(workers=2)
@@ -81,50 +81,45 @@ def executor_named(name: str, address: str | None, workers: int) -> Executor:
     check_choice("executor", name, Literal["threads", "ray"])
     if name == "threads":
         if address is not None:
-            raise ValueError(f"--address {address} goes with --executor ray")
+            raise ValueError(f"--address {address} needs --executor ray")
         return Threads(workers)
     from peekrank.jobs.ray import Ray
 
     return Ray(address, workers)
 
 
-def _sweep(sweep: Sweep, folder: Path, executor: Executor) -> SweepResult:
-    from peekrank.experiments.run import compile_kernels
+def _run(sweep: Sweep, folder: Path, executor: Executor) -> SweepResult:
     from peekrank.experiments.sweep_runs import finished_runs, run_sweep
-    from peekrank.jobs.executor import Threads
 
-    wanted = len(sweep.settings) * len(sweep.learners) * sweep.runs
-    if isinstance(executor, Threads):
-        with status("compiling (once)"):
-            compile_kernels(sweep.settings[0])
-    with rounds_bar(sweep.rounds, lambda: f"{finished_runs(sweep, folder)} of {wanted} runs", folder) as tick:
+    n_runs = len(sweep.settings) * len(sweep.learners) * sweep.runs
+    with rounds_bar(sweep.rounds, lambda: f"{finished_runs(sweep, folder)} of {n_runs} runs", folder) as tick:
         return run_sweep(sweep, folder, executor=executor, progress=tick)
 
 
-def _shown(finished: SweepResult) -> list[RenderableType]:
-    """The tables of a sweep, and what their columns mean."""
+def _render(result: SweepResult) -> list[RenderableType]:
+    """Render the tables of a sweep and the meaning of their columns."""
     from peekrank.experiments.sweep_runs import SETTING
 
-    sweep = finished.sweep
+    sweep = result.sweep
     title = f"{sweep.name}: {pluralize(sweep.runs, 'run')}, seed {sweep.seed}" + (
         ", same rounds" if sweep.same_rounds else ""
     )
-    said = [*shown(title, _summary(finished), "all are in summary.csv")]
+    parts = [*render(title, _summary(result), "all are in summary.csv")]
     if len(sweep.learners) > 1:
-        title, sheet = "Differences of regret over paired runs", compared(finished.comparisons(), SETTING)
-        said += [*shown(title, sheet, "all are in comparisons.csv"), verdicts_explained("paired t test")]
-    return said
+        title, sheet = "Differences in regret over paired runs", compared(result.comparisons(), SETTING)
+        parts += [*render(title, sheet, "all are in comparisons.csv"), verdicts_explained("paired t test")]
+    return parts
 
 
-def _write_papers(finished: SweepResult, folder: Path, *, latex: bool, markdown: bool) -> None:
-    """Write both tables, or the first if there is one learner only, as papers and pages have them."""
+def _write_papers(result: SweepResult, folder: Path, *, latex: bool, markdown: bool) -> None:
+    """Write both tables as LaTeX and Markdown, or only the first if there is one learner."""
     from peekrank.experiments.sweep_runs import SETTING
 
     for outdated in [folder / f"{name}{end}" for name in ("summary", "comparisons") for end in (".tex", ".md")]:
         outdated.unlink(missing_ok=True)
-    sheets = {"summary": _summary(finished)}
-    if len(finished.sweep.learners) > 1:
-        sheets["comparisons"] = compared(finished.comparisons(), SETTING)
+    sheets = {"summary": _summary(result)}
+    if len(result.sweep.learners) > 1:
+        sheets["comparisons"] = compared(result.comparisons(), SETTING)
     for name, sheet in sheets.items():
         write_paper(
             sheet,
@@ -133,22 +128,22 @@ def _write_papers(finished: SweepResult, folder: Path, *, latex: bool, markdown:
         )
 
 
-def _write_report(finished: SweepResult, folder: Path) -> Text:
-    """Write the report, and pictures unless there are too many settings; tell where they are."""
+def _write_report(result: SweepResult, folder: Path) -> Text:
+    """Write the report, and plots unless there are too many settings. Return a line that says where they are."""
     from peekrank.reports.sweep_page import MOST_PICTURES, write_pictures, write_sweep_report
 
-    report = write_sweep_report(finished, folder / "report.html")
-    if write_pictures(finished, folder / "pictures"):
-        return Text(f"The report is {report}, its pictures are in {folder / 'pictures'}{os.sep}")
-    many = f"{len(finished.results):,} settings, more than {MOST_PICTURES}"
-    return Text(f"The report is {report}; no pictures are drawn of {many}")
+    report = write_sweep_report(result, folder / "report.html")
+    if write_pictures(result, folder / "pictures"):
+        return Text(f"Wrote the report {report}, with plots in {folder / 'pictures'}{os.sep}")
+    many = f"{len(result.results):,} settings, more than {MOST_PICTURES}"
+    return Text(f"Wrote the report {report} without plots, because there are {many}")
 
 
-def _summary(finished: SweepResult) -> TextTable:
+def _summary(result: SweepResult) -> TextTable:
     from peekrank.experiments.sweep_runs import SETTING
     from peekrank.regret import Exponent
 
-    heads = [*SETTING, "learner", "regret ± sd", "exponent, 95 %", "bound", "explored"]
+    heads = [*SETTING, "learner", "regret ± sd", "exponent, 95% CI", "bound", "explored"]
     rows = [
         [
             *group_texts(row, SETTING),
@@ -158,6 +153,6 @@ def _summary(finished: SweepResult) -> TextTable:
             number(row["bound"]),
             percent(row["explored"]),
         ]
-        for row in finished.summary().iter_rows(named=True)
+        for row in result.summary().iter_rows(named=True)
     ]
     return TextTable(heads, rows, len(SETTING))

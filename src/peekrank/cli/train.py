@@ -28,18 +28,18 @@ if TYPE_CHECKING:
     from peekrank.training.result import Summary, TrainingResult
     from peekrank.training.training import Training, TrainTest
 
-_CLOSE = 0.01  # part of the regret: a gap above it is told
+_CLOSE = 0.01  # fraction of the regret: larger gaps are printed
 
 EXAMPLES = """\
-# Train the recommended learner, and test it.
+# Train the default learner and test it.
 peekrank train train.txt --test test.txt
 # Compare three learners.
 peekrank train train.txt ridge rtopkf uniform --test test.txt --out three"""
 JSON_KEYS = {
-    "data, test, k, rounds, measure, runs, seed, regret, scaling": "what was run",
+    "data, test, k, rounds, measure, runs, seed, regret, scaling": "the options",
     "learners": "for each: learner, quality, late, held_out (each with _sd), explored, regret, regret_sd, gap, "
     "finite",
-    "models": "files of models",
+    "models": "model files",
 }
 
 
@@ -49,76 +49,68 @@ def command(
         list[str] | None,
         typer.Argument(
             metavar="LEARNER",
-            help="What learns, such as ridge, rtopkf, rtopkf:surrogate=kl or uniform.",
+            help="Learner, such as ridge, rtopkf, rtopkf:surrogate=kl, from_paper:surrogate=kl (the paper's "
+            "parameters) or uniform.",
             show_default="ridge",
         ),
     ] = None,
     test: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Test part: tell the quality there, too.")
+        Path | None, typer.Option(metavar="FILE", help="Test part: also compute the quality on it.")
     ] = None,
     k: Annotated[
-        int, typer.Option("--k", help="Number of documents, from the top, whose relevance is revealed.")
+        int, typer.Option("--k", help="Number of top documents whose relevance is revealed per round.")
     ] = 1,
-    surrogate: Annotated[
-        str | None,
-        typer.Option(
-            help="Train rtopkf with squared, kl, ranksvm, smoothdcg or listnet.", show_default="no rtopkf"
-        ),
-    ] = None,
-    from_paper: Annotated[
-        bool, typer.Option("--from-paper", help="Train the paper's algorithm with the paper's parameters.")
-    ] = False,
     measure: Annotated[
-        str, typer.Option(help="What quality is: ndcg@10, ndcg@10+skip, p@3+sum, err@10 ...")
+        str, typer.Option(help="Measure of quality: ndcg@10, ndcg@10+skip, p@3+sum, err@10 ...")
     ] = "ndcg@10",
     rounds: Annotated[int, typer.Option(help="Number of rounds.")] = 100_000,
-    runs: Annotated[int, typer.Option(help="Number of runs, each with queries in an order of its own.")] = 5,
+    runs: Annotated[int, typer.Option(help="Number of runs, each with its own order of queries.")] = 5,
     seed: Seed = 0,
     scaling: Annotated[
         str,
         typer.Option(
             help="Scale features: none, query (min-max), global (mean, sd), robust (asinh, mean, sd), online "
-            "(global, as they come); auto chooses, and says why."
+            "(global, updated as documents arrive), or auto, which chooses and says why."
         ),
     ] = "auto",
     regret: Annotated[
-        bool, typer.Option("--regret", help="Tell the regret against the best fixed weights, too; slower.")
+        bool, typer.Option("--regret", help="Also compute the regret against the best fixed weights. Slower.")
     ] = False,
     workers: Workers = THREADS,
     folder: Folder = Path("trained"),
     log: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Log the first run of the only learner, for peekrank evaluate."),
+        typer.Option(metavar="FILE", help="Log the first run for `peekrank evaluate`. Needs exactly one learner."),
     ] = None,
     json_file: JsonFile = None,
     quiet: Quiet = False,
     imports: Imports = None,
 ) -> None:
-    """Train rankers on judged documents, revealing k judgements per round, and save them."""
+    """Train rankers on judged documents, revealing k judgements per round."""
     from peekrank.reports import plots
-    from peekrank.training.training import Training
+    from peekrank.training.training import DEFAULT_LEARNER, Training
 
     import_all(imports)
     configure_output(json_file, quiet=quiet)
-    chosen = choose(learners, surrogate, from_paper=from_paper)
+    chosen = tuple(learners or (DEFAULT_LEARNER,))
     training = Training(chosen, k, rounds, measure, runs, seed, regret)
     if log and len(chosen) > 1:
-        raise ValueError("--log: a log is of one learner, and several are given")
+        raise ValueError(f"--log needs exactly one learner, got {len(chosen)}")
     check_outputs(log, json_file, read=[data, *([test] if test else [])])
     material, why = _gather(data, test, scaling, training)
-    outcome = _learn(training, material, folder, workers)
+    outcome = _train(training, material, folder, workers)
     with interrupt_later():
         plots.save(plots.average_quality(outcome), folder, "quality")
     if log:
         _write_log(training, material, log)
     used = Text(f"Scaling {material.preparation.scaling}: {why}.")
-    files = Text(f"Tables, picture, models and manifest are in {folder}{os.sep}")
-    echo(*_shown(outcome, material), used, *_applied(training, folder), files)
-    write_json(json_file, _summary(outcome, material, folder))
+    files = Text(f"Wrote tables, plot, models and manifest to {folder}{os.sep}")
+    echo(*_render(outcome, material), used, *_next_command(training, folder), files)
+    write_json(json_file, lambda: _summary(outcome, material, folder))
 
 
 def _summary(outcome: TrainingResult, material: TrainTest, folder: Path) -> dict[str, Any]:
-    """What came out, for programs."""
+    """Return the result as the JSON output has it."""
     return {
         **asdict(outcome.training),
         "data": outcome.source,
@@ -129,29 +121,8 @@ def _summary(outcome: TrainingResult, material: TrainTest, folder: Path) -> dict
     }
 
 
-def choose(named: list[str] | None, surrogate: str | None, *, from_paper: bool) -> tuple[str, ...]:
-    """The specifications of the learners that arguments and options give.
-
-    >>> choose(None, "kl", from_paper=True)
-    ('from_paper:surrogate=kl',)
-    """
-    from peekrank.training.training import DEFAULT_LEARNER
-
-    if named:
-        if surrogate or from_paper:
-            option = "--surrogate" if surrogate else "--from-paper"
-            raise ValueError(
-                f"{option} does not go with learners that are named; say it there, as in rtopkf:surrogate=kl or "
-                "from_paper:surrogate=kl"
-            )
-        return tuple(named)
-    if not surrogate:
-        return ("from_paper" if from_paper else DEFAULT_LEARNER,)
-    return (f"{'from_paper' if from_paper else 'rtopkf'}:surrogate={surrogate}",)
-
-
 def _gather(train: Path, test: Path | None, scaling: str, training: Training) -> tuple[TrainTest, str]:
-    """Read a training and perhaps a test part, and prepare both alike; why they are scaled as they are."""
+    """Read the training and test parts and prepare both alike. Return them and the reason for the scaling."""
     from peekrank.data.dataset import check_finite
     from peekrank.training.select_scaling import choose_scaling
     from peekrank.training.training import prepare_data
@@ -161,10 +132,8 @@ def _gather(train: Path, test: Path | None, scaling: str, training: Training) ->
     if test and held_out:
         known = data.about.digest and data.about.digest == held_out.about.digest
         if known or test.resolve() == train.resolve():
-            warnings.warn(
-                f"{test.name}: is the training part itself, so nothing is held out by --test", stacklevel=2
-            )
-    why = "as asked for"
+            warnings.warn(f"{test.name} is the training part itself, so --test holds nothing out", stacklevel=2)
+    why = "as requested"
     if scaling == "auto":
         check_finite(data, train.name)
         with status("choosing a scaling"):
@@ -176,32 +145,31 @@ def _gather(train: Path, test: Path | None, scaling: str, training: Training) ->
     return material, why
 
 
-def _learn(training: Training, material: TrainTest, folder: Path, workers: int) -> TrainingResult:
-    from peekrank.jobs.results_dir import finished
-    from peekrank.training import run, runs
+def _train(training: Training, material: TrainTest, folder: Path, workers: int) -> TrainingResult:
+    from peekrank.jobs.results_dir import count_finished
+    from peekrank.training import runs
 
-    with status("compiling (once)"):
-        run.compile_kernels(training, material)
     total = training.total_rounds()
-    with rounds_bar(total, lambda: f"{finished(folder)} of {pluralize(training.runs, 'run')}", folder) as tick:
-        return runs.learn(training, material, folder, workers=workers, progress=tick)
+    runs_text = pluralize(training.runs, "run")
+    with rounds_bar(total, lambda: f"{count_finished(folder)} of {runs_text}", folder) as tick:
+        return runs.run_training(training, material, folder, workers=workers, progress=tick)
 
 
 def _write_log(training: Training, material: TrainTest, log: Path) -> None:
-    """Log the first run of the only learner: the same queries and rankings as in its curve."""
+    """Log the first run of the only learner, with the same queries and rankings as in its curve."""
     from peekrank.evaluation.log import write_log
     from peekrank.evaluation.simulated_log import simulate_log
-    from peekrank.training.run import fresh_agents, lists_of
+    from peekrank.training.run import fresh_agents, make_lists
 
-    lists = lists_of(training, material, 0)
+    lists = make_lists(training, material, 0)
     (agent,) = fresh_agents(training, lists.rounds, training.learner_seed(0))
     max_feedback = max(1, int(material.train.relevance.max()))
     with status("logging"):
         write_log(log, simulate_log(agent, lists.rounds, sequence=lists.sequence, max_feedback=max_feedback))
 
 
-def _shown(outcome: TrainingResult, material: TrainTest) -> list[RenderableType]:
-    """The table of a training, and what there is to know about it."""
+def _render(outcome: TrainingResult, material: TrainTest) -> list[RenderableType]:
+    """Render the table of a training, and remarks on it."""
     training, summaries = outcome.training, outcome.summaries()
     sizes = f"{pluralize(training.rounds, 'round')}, {pluralize(training.runs, 'run')}"
     title = f"{training.measure}, k = {training.k}, {sizes}, {presentable(outcome.source)}"
@@ -209,31 +177,33 @@ def _shown(outcome: TrainingResult, material: TrainTest) -> list[RenderableType]
     heads = ["learner", "average ± sd", "last tenth ± sd"]
     heads += ["held out ± sd"] * held_out + ["explored"] + ["regret ± sd"] * training.regret
     rows = [("", _row(s, held_out=held_out, regret=training.regret)) for s in summaries]
-    said: list[RenderableType] = [TerminalTable(title, heads, rows)]
-    together = "" if len(summaries) == 1 else f", {len(summaries)} learners taken together"
-    said.append(Text(f"{summaries[0].rounds_per_second:,.0f} rounds/s for each thread{together}."))
+    parts: list[RenderableType] = [TerminalTable(title, heads, rows)]
+    together = "" if len(summaries) == 1 else f", {len(summaries)} learners together"
+    parts.append(Text(f"{summaries[0].rounds_per_second:,.0f} rounds/s per thread{together}."))
     if all(math.isnan(s.quality) for s in summaries):
-        said.append(Text(f"{training.measure} counts no query that was shown: there is no quality to tell."))
+        parts.append(
+            Text(f"{training.measure} counts none of the queries that were shown, so there is no quality.")
+        )
     if material.test and all(s.held_out is None for s in summaries) and any(s.finite for s in summaries):
         source = presentable(material.test.about.source)
-        said.append(Text(f"{training.measure} counts no query of {source}: nothing is told of it."))
+        parts.append(Text(f"{training.measure} counts no query of {source}, so there is no held-out quality."))
     for s in summaries:
         if s.finite < training.runs:
             where = f"in {training.runs - s.finite} of {pluralize(training.runs, 'run')}, and left no model there"
-            said.append(Text(f"{s.learner} diverged {where}{_remedy(material)}."))
+            parts.append(Text(f"{s.learner} diverged {where}{_remedy(material)}."))
         if s.regret is not None and s.gap is not None and not s.gap <= _CLOSE * abs(s.regret):
-            said.append(Text(f"The regret of {s.learner} may be up to {s.gap:,.0f} higher."))
-    return [*said, *_on_blank_queries(summaries, training, material)]
+            parts.append(Text(f"The regret of {s.learner} may be up to {s.gap:,.0f} higher."))
+    return [*parts, *_on_blank_queries(summaries, training, material)]
 
 
 def _remedy(material: TrainTest) -> str:
-    """What may help a learner that diverged: features as they are can be scaled, and steps made shorter."""
+    """Return advice for a learner that diverged: scale the features, or reduce the rate."""
     unscaled = material.preparation.scaling == "none"
     return f": try {'--scaling robust or ' if unscaled else ''}a smaller rate"
 
 
 def _on_blank_queries(summaries: list[Summary], training: Training, material: TrainTest) -> Iterator[Text]:
-    """How many queries have nothing relevant, how they count, and what held-out quality is without them."""
+    """Yield remarks on queries without a relevant document: number, treatment, and quality without them."""
     from peekrank.training.no_relevant import queries_without_relevant
 
     for part in filter(None, (material.train, material.test)):
@@ -245,8 +215,8 @@ def _on_blank_queries(summaries: list[Summary], training: Training, material: Tr
             yield Text(f"{sentence}{added}.")
 
 
-def _applied(training: Training, folder: Path) -> list[Text]:
-    """The command that applies the first model."""
+def _next_command(training: Training, folder: Path) -> list[Text]:
+    """Return a line with the command that applies the first model."""
     from peekrank.training.runs import model_file
 
     files = [model_file(folder, name, 0) for name in training.model_names()]

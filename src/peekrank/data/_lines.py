@@ -1,4 +1,4 @@
-"""Lines of LETOR and SVMlight text, compiled: bytes in, a table of features, relevance and queries out."""
+"""Compiled parser for lines of LETOR and SVMlight text."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from peekrank.types import Features, Ints
 _TAB, _NEWLINE, _RETURN, _SPACE, _HASH, _MINUS, _COLON = b"\t\n\r #-:"
 _Q, _I, _D = b"qid"
 
-# What parsing moves along, all in one array: next byte, rows, feature values, columns that the largest id needs,
-# numbers to be worked out exactly, blank lines, lines with nothing but a comment, where a row has its query (0 if
-# not known), columns needed to go on, first byte of a fault, feature id before the fault, whether lines may begin
-# without relevance (0 no, 1 yes, 2 they do).
-AT, ROWS, PRESENT, COLUMNS, DOUBTFUL, BLANK, COMMENTS, PLACE, NEED, FAULT, PREVIOUS, UNJUDGED, FIELDS = range(13)
+# Indices into the parser's state array: next byte, rows, feature values, columns that the largest id needs,
+# numbers to compute exactly, blank lines, comment lines, how a row names its query (0 if not known), columns
+# needed to continue, first byte of an error, feature id before the error, whether lines may begin without
+# relevance (0 no, 1 yes, 2 they do).
+AT, ROWS, PRESENT, COLUMNS, INEXACT, BLANK, COMMENTS, QUERY_BY, NEED, FAULT, PREVIOUS, UNJUDGED, FIELDS = range(13)
 BY_QID, BY_COMMENT, BY_GROUP = 1, 2, 3
 MISSING = 2
 
-# Why parsing stops, if it does: all is read, the table must change, or there is a fault.
+# Why parsing stops: all is read, the table must grow or shift, or the text is invalid.
 _ON = -1
 DONE, LONGER, WIDER, FROM_ZERO = range(4)
 RELEVANCE, NEGATIVE, QUERY, FEATURE, VALUE, ORDER, LARGE, RETURNED, MIXED = range(4, 13)
@@ -27,7 +27,7 @@ RELEVANCE, NEGATIVE, QUERY, FEATURE, VALUE, ORDER, LARGE, RETURNED, MIXED = rang
 
 @kernel
 def after_last_newline(text: Bytes, start: int, end: int) -> int:
-    """Where the last line that ends in this part ends; 0 if none does."""
+    """Return the end of the last complete line in this range, or 0 if there is none."""
     for at in range(end - 1, start - 1, -1):
         if text[at] == _NEWLINE:
             return at + 1
@@ -36,7 +36,7 @@ def after_last_newline(text: Bytes, start: int, end: int) -> int:
 
 @kernel
 def spread_rows(features: Features, rows: int, old: int, new: int, shift: int) -> None:
-    """Make rows wider, in place, with zeros: `shift` columns before what is there, the others behind."""
+    """Widen rows in place with zeros: `shift` columns before the old ones, the others after them."""
     kept = min(old, new - shift)
     for row in range(rows - 1, -1, -1):
         for column in range(kept - 1, -1, -1):
@@ -69,13 +69,13 @@ def _after_blanks(text: Bytes, at: int) -> int:
 
 @kernel
 def _ends(byte: np.uint8) -> bool:
-    """Whether a token ends before this byte."""
+    """Return whether a token ends before this byte."""
     return byte in (_SPACE, _NEWLINE, _TAB, _RETURN, _HASH)
 
 
 @kernel
-def _named(text: Bytes, at: int) -> tuple[int, int]:
-    """Where a name of a query ends, and a number for it, above all that have 18 digits; -1 if it is empty."""
+def _parse_name(text: Bytes, at: int) -> tuple[int, int]:
+    """Return the end of a query's name, and a hash above all numbers of 18 digits, or -1 if it is empty."""
     first, value = at, np.uint64(0xCBF29CE484222325)
     while not _ends(text[at]):
         value = (value ^ np.uint64(text[at])) * np.uint64(0x100000001B3)
@@ -86,7 +86,7 @@ def _named(text: Bytes, at: int) -> tuple[int, int]:
 
 @kernel
 def _end_of_comment(text: Bytes, at: int) -> int:
-    """Where its line ends; -1 if there is text after a carriage return, which is a line that would be lost."""
+    """Return the end of a comment's line, or -1 if a lone carriage return would hide another line."""
     while text[at] != _NEWLINE:
         if text[at] == _RETURN and not _blank(text[at + 1]) and text[at + 1] != _NEWLINE:
             return -1
@@ -95,61 +95,61 @@ def _end_of_comment(text: Bytes, at: int) -> int:
 
 
 @kernel
-def _doubt(doubtful: Ints, unsure: int, start: int, end: int, row: int, column: int) -> int:
-    """Keep where a number is that is to be worked out exactly; -1 is the column of relevance."""
-    doubtful[unsure, 0], doubtful[unsure, 1] = start, end
-    doubtful[unsure, 2], doubtful[unsure, 3] = row, column
-    return unsure + 1
+def _note_inexact(inexact: Ints, n_inexact: int, start: int, end: int, row: int, column: int) -> int:
+    """Record a number that must be computed exactly. Column -1 is the relevance."""
+    inexact[n_inexact, 0], inexact[n_inexact, 1] = start, end
+    inexact[n_inexact, 2], inexact[n_inexact, 3] = row, column
+    return n_inexact + 1
 
 
 @kernel
 def _parse_relevance(
-    text: Bytes, at: int, row: int, relevance: Features, doubtful: Ints, unsure: int, cursor: Ints
+    text: Bytes, at: int, row: int, relevance: Features, inexact: Ints, n_inexact: int, cursor: Ints
 ) -> tuple[int, int, int]:
-    """The relevance that a line begins with, if it does: why to stop, next byte, numbers in doubt."""
+    """Parse the relevance, if there is one. Return stop code, next byte and number of inexact numbers."""
     start = at
     at, value, sure = decimal(text, at)
     judged = text[start] != _Q and text[at] != _COLON
     if not judged and not cursor[UNJUDGED]:
-        return RELEVANCE, at, unsure
+        return RELEVANCE, at, n_inexact
     if judged and (sure < 0 or not _ends(text[at])):
-        return RELEVANCE, at, unsure
+        return RELEVANCE, at, n_inexact
     if row > 0 and judged != (cursor[UNJUDGED] < MISSING):
-        return MIXED, at, unsure
+        return MIXED, at, n_inexact
     if judged:
         if text[start] == _MINUS:
-            return NEGATIVE, at, unsure
+            return NEGATIVE, at, n_inexact
         if value > LARGEST:
-            return LARGE, at, unsure
+            return LARGE, at, n_inexact
         if sure == 0:
-            unsure = _doubt(doubtful, unsure, start, at, row, -1)
+            n_inexact = _note_inexact(inexact, n_inexact, start, at, row, -1)
     else:
         at, value = start, np.float32(0)
         cursor[UNJUDGED] = MISSING
     relevance[row] = value
-    return _ON, _after_blanks(text, at), unsure
+    return _ON, _after_blanks(text, at), n_inexact
 
 
 @kernel
 def _parse_query(
-    text: Bytes, at: int, row: int, position: int, queries: Ints, names: Ints
+    text: Bytes, at: int, row: int, query_by: int, queries: Ints, names: Ints
 ) -> tuple[int, int, int, int]:
-    """The query before the features, if it is there: why to stop, next byte, the query or -1, its position."""
+    """Parse ``qid:``, if there is one. Return stop code, next byte, query or -1, and how rows name queries."""
     names[row, 0] = -1
-    if position == BY_COMMENT or text[at] != _Q:
-        return (QUERY if position == BY_QID else _ON), at, -1, position
+    if query_by == BY_COMMENT or text[at] != _Q:
+        return (QUERY if query_by == BY_QID else _ON), at, -1, query_by
     if text[at + 1] != _I or text[at + 2] != _D or text[at + 3] != _COLON:
-        return QUERY, at, -1, position
+        return QUERY, at, -1, query_by
     start = at + 4
     at, query = whole_number(text, start)
     if query < 0 or not _ends(text[at]):
-        at, query = _named(text, start)
+        at, query = _parse_name(text, start)
         if query < 0:
-            return QUERY, at, -1, position
+            return QUERY, at, -1, query_by
         if row == 0 or queries[row - 1] != query:
             names[row, 0], names[row, 1] = start, at
-    if position == BY_GROUP and row > 0:
-        return QUERY, at, query, position
+    if query_by == BY_GROUP and row > 0:
+        return QUERY, at, query, query_by
     return _ON, _after_blanks(text, at), query, BY_QID
 
 
@@ -161,46 +161,46 @@ def _parse_features(
     width: int,
     base: int,
     features: Features,
-    doubtful: Ints,
-    unsure: int,
+    inexact: Ints,
+    n_inexact: int,
     cursor: Ints,
 ) -> tuple[int, int, int, int, int]:
-    """The features of a line: why to stop, next byte, numbers in doubt, columns filled, values that were there."""
+    """Parse the features. Return stop code, next byte, number of inexact numbers, filled columns and values."""
     first, filled, present = row * width, 0, 0
     while text[at] != _NEWLINE and text[at] != _HASH:
         cursor[FAULT] = at
         at, number = whole_number(text, at)
         if number < 0 or text[at] != _COLON:
-            return FEATURE, at, unsure, filled, present
+            return FEATURE, at, n_inexact, filled, present
         column = number - base
         if column < filled:
             cursor[PREVIOUS] = filled - 1 + base
-            return (FROM_ZERO if column < 0 else ORDER), at, unsure, filled, present
+            return (FROM_ZERO if column < 0 else ORDER), at, n_inexact, filled, present
         if column >= width:
             cursor[NEED] = column + 1
-            return WIDER, at, unsure, filled, present
+            return WIDER, at, n_inexact, filled, present
         start = at + 1
         at, value, sure = decimal(text, start)
         if sure < 0 or not _ends(text[at]):
-            return VALUE, at, unsure, filled, present
+            return VALUE, at, n_inexact, filled, present
         if not -LARGEST <= value <= LARGEST:
-            return LARGE, at, unsure, filled, present
+            return LARGE, at, n_inexact, filled, present
         for gap in range(filled, column):
             features[first + gap] = 0
         features[first + column] = value
         if sure == 0:
-            unsure = _doubt(doubtful, unsure, start, at, row, column)
+            n_inexact = _note_inexact(inexact, n_inexact, start, at, row, column)
         filled = column + 1
         present += 1
         at = _after_blanks(text, at)
     for gap in range(filled, width):
         features[first + gap] = 0
-    return _ON, at, unsure, filled, present
+    return _ON, at, n_inexact, filled, present
 
 
 @kernel
 def _query_in_comment(text: Bytes, at: int) -> tuple[int, int]:
-    """Where a comment that is nothing but the number of a query ends, and the query; -1 if it is none."""
+    """Return the end of a comment that holds only the number of a query, and the query, or -1."""
     if text[at] != _HASH:
         return at, -1
     at, query = whole_number(text, _after_blanks(text, at + 1))
@@ -219,13 +219,13 @@ def parse_lines(
     queries: Ints,
     names: Ints,
     comments: Ints,
-    doubtful: Ints,
+    inexact: Ints,
     cursor: Ints,
 ) -> int:
-    """Parse whole lines up to `end`, where the last one ends; at a stop the cursor is at the start of its line.
+    """Parse whole lines up to `end`. If it stops earlier, the cursor is at the start of the line.
 
-    For each row, `names` gets where the name of its query is, if that is no number and not the one before, and
-    `comments`, if it has room, where its comment is.
+    For each row, `names` gets the location of its query's name, if that is not a number and differs from the row
+    before, and `comments` gets the location of its comment, unless `comments` is empty.
     """
     at, rows = cursor[AT], cursor[ROWS]
     room = min(len(relevance), len(features) // width)
@@ -246,22 +246,22 @@ def parse_lines(
             continue
         if rows == room:
             return LONGER
-        stop, at, unsure = _parse_relevance(text, at, rows, relevance, doubtful, cursor[DOUBTFUL], cursor)
+        stop, at, n_inexact = _parse_relevance(text, at, rows, relevance, inexact, cursor[INEXACT], cursor)
         if stop != _ON:
             return stop
         cursor[FAULT] = second = at
-        stop, at, query, position = _parse_query(text, at, rows, cursor[PLACE], queries, names)
+        stop, at, query, query_by = _parse_query(text, at, rows, cursor[QUERY_BY], queries, names)
         if stop != _ON:
             return stop
-        stop, at, unsure, filled, present = _parse_features(
-            text, at, rows, width, base, features, doubtful, unsure, cursor
+        stop, at, n_inexact, filled, present = _parse_features(
+            text, at, rows, width, base, features, inexact, n_inexact, cursor
         )
         if stop != _ON:
             return stop
-        if position == BY_GROUP:
+        if query_by == BY_GROUP:
             query = 0
         elif query < 0:
-            cursor[FAULT], position = second, BY_COMMENT
+            cursor[FAULT], query_by = second, BY_COMMENT
             at, query = _query_in_comment(text, at)
             if query < 0:
                 return QUERY
@@ -274,7 +274,7 @@ def parse_lines(
         at += 1
         queries[rows] = query
         rows += 1
-        cursor[DOUBTFUL], cursor[PLACE] = unsure, position
+        cursor[INEXACT], cursor[QUERY_BY] = n_inexact, query_by
         cursor[PRESENT] += present
         cursor[COLUMNS] = max(cursor[COLUMNS], filled)
     cursor[AT], cursor[ROWS] = at, rows

@@ -1,4 +1,4 @@
-"""Decimal numbers in bytes of text: the nearest float32, exactly, whatever the number of digits."""
+"""Exact conversion of decimal numbers of any length to the nearest float32."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from peekrank._jit import kernel
 Bytes = NDArray[np.uint8]
 
 LARGEST = float(np.finfo(np.float32).max)
-DIGITS = 18  # that surely fit in 64 bits
-_TOO_LARGE = LARGEST + 2.0**103  # half way to what would be the next float32: from here on all is infinite
+DIGITS = 18  # always fit in 64 bits
+_TOO_LARGE = LARGEST + 2.0**103  # halfway to what would be the next float32: larger numbers are infinite
 _EXACT = 1 << 53  # whole numbers up to this are float64
 _FARTHEST = 60  # powers of ten in the table; float32 ends at 38, but a mantissa may have many digits
 _POWERS = np.array([float(f"1e{power}") for power in range(-_FARTHEST, _FARTHEST + 1)])
@@ -23,7 +23,7 @@ _UPPER_E, _LOWER_E = b"Ee"
 
 
 def nearest_float(number: str) -> np.float32:
-    """The float32 nearest to a decimal number; of two equally near, the even one.
+    """Return the float32 nearest to a decimal number. Ties go to the even one.
 
     >>> float(nearest_float("16777217")), float(nearest_float("16777217.0000000001"))
     (16777216.0, 16777218.0)
@@ -44,13 +44,13 @@ def nearest_float(number: str) -> np.float32:
 
 @kernel
 def _digit(byte: np.uint8) -> int:
-    """0 to 9; anything else is no digit."""
+    """Return the value of a digit. Any result outside 0 to 9 is not a digit."""
     return int(np.int64(byte) - _ZERO)
 
 
 @kernel
 def _more_digits(text: Bytes, at: int, number: int) -> tuple[int, int]:
-    """Where the digits that begin here end, and the number with them appended; too many of them overflow."""
+    """Append digits to a number. Return their end and the number, which overflows if there are too many."""
     digit = _digit(text[at])
     while 0 <= digit <= 9:
         number = number * 10 + digit
@@ -61,10 +61,10 @@ def _more_digits(text: Bytes, at: int, number: int) -> tuple[int, int]:
 
 @kernel
 def decimal(text: Bytes, at: int) -> tuple[int, np.float32, int]:
-    """Where a decimal number ends, its float32, and whether that is sure: 1 yes, 0 no, -1 if it is no number.
+    """Parse a decimal number. Return its end, its float32, and 1 if that is exact, 0 if not, -1 if invalid.
 
-    Mantissa times power of ten in float64 is within 4 x 2^-53 of the number, relatively. If all within 2^-50 of it
-    rounds to one float32, that is the right one.
+    Mantissa times power of ten in float64 has a relative error of at most 4 x 2^-53. If all numbers within 2^-50
+    of it round to one float32, that float32 is exact.
     """
     minus = text[at] == _MINUS
     if minus or text[at] == _PLUS:
@@ -106,7 +106,7 @@ def decimal(text: Bytes, at: int) -> tuple[int, np.float32, int]:
         value = np.float32(near * _BELOW)
         sure = int(value == np.float32(near * _ABOVE))
     if sure == 0:
-        while scale < 0 and mantissa % 10 == 0:  # 16777217.000 is half way between two float32, exactly
+        while scale < 0 and mantissa % 10 == 0:  # 16777217.000 is exactly halfway between two float32
             mantissa //= 10
             scale += 1
         if scale == 0 and mantissa <= _EXACT and digits <= DIGITS:
@@ -116,7 +116,7 @@ def decimal(text: Bytes, at: int) -> tuple[int, np.float32, int]:
 
 @kernel
 def _long_mantissa(text: Bytes, at: int) -> tuple[int, int]:
-    """The first 18 digits of a number from its first one that is not 0, and the power of ten they are to have."""
+    """Return the first 18 significant digits of a number, and their power of ten."""
     mantissa = scale = kept = 0
     fraction = False
     while True:
@@ -136,7 +136,7 @@ def _long_mantissa(text: Bytes, at: int) -> tuple[int, int]:
 
 @kernel
 def whole_number(text: Bytes, at: int) -> tuple[int, int]:
-    """Where a whole number ends, and its value; -1 if it has no digits, or too many."""
+    """Return the end of a whole number, and its value, or -1 if it has no digits or too many."""
     first = at
     value = 0
     while True:

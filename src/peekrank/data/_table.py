@@ -1,4 +1,4 @@
-"""A table that lines of LETOR and SVMlight text are read into, and what is wrong with a line."""
+"""The growing table that lines of LETOR and SVMlight text are parsed into, and error messages for lines."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from peekrank.data._lines import (
     COLUMNS,
     COMMENTS,
     DONE,
-    DOUBTFUL,
     FAULT,
     FEATURE,
     FIELDS,
     FROM_ZERO,
+    INEXACT,
     LARGE,
     LONGER,
     MISSING,
     MIXED,
     NEED,
     NEGATIVE,
-    PLACE,
     PRESENT,
     PREVIOUS,
     QUERY,
+    QUERY_BY,
     RELEVANCE,
     RETURNED,
     ROWS,
@@ -45,26 +45,26 @@ from peekrank.data._numbers import LARGEST, Bytes, nearest_float
 from peekrank.data.dataset import Dataset, Provenance
 from peekrank.types import Features, Ints
 
-MOST_FEATURES = 1 << 20  # every document gets a number for each
+MAX_FEATURES = 1 << 20  # the table is dense
 _FIRST_ROWS = 64
-_MARGIN = 1.05  # room is made by the bytes that rows took so far; later ones may be shorter
-_GROWTH = 8  # a table that gets wider gets so by an eighth at least, and loses the rest in the end
-_MARK = b"\xef\xbb\xbf"  # how texts of some editors begin
+_MARGIN = 1.05  # the estimate of the number of rows may be too low
+_GROWTH = 8  # a table grows by at least an eighth in width, and shrinks at the end
+_MARK = b"\xef\xbb\xbf"  # byte order mark of some editors
 EXAMPLE = "2 qid:7 1:0.5 3:1e-2 # comment"
-_SHOWN = 40  # characters of what is wrong
+_MAX_SHOWN = 40  # characters of an invalid token
 _DOCID = re.compile(rb"\bdocid\s*[=:]\s*(\S+)", re.I)
 _ALONE = re.compile(rb"#\s*(\S+)\s*")
 
 
 class Groups(NamedTuple):
-    """How many documents each query has, by a file beside the text."""
+    """The number of documents of each query, from a group file."""
 
     name: str
     sizes: Ints
 
 
 class ReadOptions(NamedTuple):
-    """What a reader wants: relevance in every line, ids of documents; and groups, if there is a file of them."""
+    """Whether every line needs relevance, whether to keep document ids, and the groups, if there are any."""
 
     relevance: bool
     documents: bool
@@ -72,74 +72,74 @@ class ReadOptions(NamedTuple):
 
 
 def document_id(comment: bytes) -> str:
-    """The id of a document in the comment behind it: after ``docid =``, or the only word; else nothing.
+    """Extract the id of a document from its comment: after ``docid =``, or the only word. Otherwise, it is empty.
 
     >>> document_id(b"#docid = GX00-1 inc = 1 prob = 0.5"), document_id(b"# d7"), document_id(b"# a comment")
     ('GX00-1', 'd7', '')
     """
-    found = _DOCID.search(comment) or _ALONE.fullmatch(comment)
-    return found[1].decode(errors="backslashreplace") if found else ""
+    match = _DOCID.search(comment) or _ALONE.fullmatch(comment)
+    return match[1].decode(errors="backslashreplace") if match else ""
 
 
 class Table:
-    """What is read so far, and room for more; rows of features are `width` apart."""
+    """The rows that are read so far, and space for more. Rows of features are `width` numbers long."""
 
-    def __init__(self, name: str, features: int | None, base: int | None, wants: ReadOptions) -> None:
-        self.name, self.wanted, self.given, self.wants = name, features, base, wants
+    def __init__(self, name: str, features: int | None, base: int | None, options: ReadOptions) -> None:
+        self.name, self.n_features, self.fixed_base, self.options = name, features, base, options
         self.base, self.width = (1 if base is None else base), features or 1
         self.features: Features = np.empty(0, np.float32)
         self.relevance: Features = np.empty(0, np.float32)
         self.queries: Ints = np.empty(0, np.int64)
-        self.doubtful = np.empty((0, 4), np.int64)  # first and last byte, row, column or -1 for the relevance
+        self.inexact = np.empty((0, 4), np.int64)  # start, end, row, column (-1 for relevance)
         self.positions = np.empty((0, 2), np.int64)  # of the names of queries
         self.comments = np.empty((0, 2), np.int64)
-        self.names: dict[int, str] = {}  # of queries whose id is no number
+        self.names: dict[int, str] = {}  # of queries whose id is not a number
         self.documents: list[str] = []
         self.cursor = np.zeros(FIELDS, np.int64)
-        self.cursor[UNJUDGED] = not wants.relevance
-        self.cursor[PLACE] = BY_GROUP if wants.groups is not None else 0
-        self.expected = 0.0  # rows in all
+        self.cursor[UNJUDGED] = not options.relevance
+        self.cursor[QUERY_BY] = BY_GROUP if options.groups is not None else 0
+        self.expected = 0.0  # estimated number of rows
 
     @property
     def lines(self) -> int:
-        """Number of lines that are read."""
+        """The number of lines read so far."""
         return int(self.cursor[ROWS] + self.cursor[BLANK] + self.cursor[COMMENTS])
 
     def add(self, text: Bytes, end: int, part: float) -> None:
-        """Parse whole lines; with them, this part of the file is read."""
-        if len(self.doubtful) < len(text) // 4:  # with its separators none is shorter than four bytes
-            self.doubtful = np.empty((len(text) // 4, 4), np.int64)
+        """Parse whole lines. `part` is the fraction of the file that is read after them."""
+        if len(self.inexact) < len(text) // 4:  # a number with its separators has at least four bytes
+            self.inexact = np.empty((len(text) // 4, 4), np.int64)
         before = self.lines
         self.cursor[AT] = len(_MARK) if not before and text[: len(_MARK)].tobytes() == _MARK else 0
         stop = -1
         while stop != DONE:
             table = (self.features, self.relevance, self.queries, self.positions, self.comments)
             first = int(self.cursor[ROWS])
-            stop = parse_lines(text, end, self.width, self.base, *table, self.doubtful, self.cursor)
-            self._settle(text, before)
+            stop = parse_lines(text, end, self.width, self.base, *table, self.inexact, self.cursor)
+            self._compute_exactly(text, before)
             self._note_names(text, first)
             if stop == LONGER:
                 self._lengthen()
             elif stop == WIDER:
                 self._widen()
-            elif stop == FROM_ZERO and self.given is None:
+            elif stop == FROM_ZERO and self.fixed_base is None:
                 self._count_from_zero()
             elif stop != DONE:
-                raise self._wrong(self.lines + 1, self._fault(stop, text) + self._hint(text, end))
+                raise self._error(self.lines + 1, self._describe(stop, text) + self._hint(text, end))
         self.expected = self.cursor[ROWS] / part if part else 0.0
 
     def dataset(self, digest: str) -> Dataset:
-        """All that was read."""
-        rows, columns = int(self.cursor[ROWS]), self.wanted or int(self.cursor[COLUMNS])
+        """Make the data set of all rows."""
+        rows, columns = int(self.cursor[ROWS]), self.n_features or int(self.cursor[COLUMNS])
         if not rows or not columns:
-            what = "features" if rows else "documents"
-            raise ValueError(f"{self.name}: holds no {what}; its lines must be like '{EXAMPLE}'")
+            missing = "features" if rows else "documents"
+            raise ValueError(f"{self.name}: has no {missing}; expected lines such as '{EXAMPLE}'")
         if columns < self.width:
             narrow_rows(self.features, rows, self.width, columns)
         self._resize(rows, columns)
         features, relevance = self.features.reshape(rows, columns), self.relevance
-        by_group = self.cursor[PLACE] == BY_GROUP
-        groups = _checked_groups(self.wants.groups, self.name, rows) if by_group else None
+        by_group = self.cursor[QUERY_BY] == BY_GROUP
+        groups = _check_groups(self.options.groups, self.name, rows) if by_group else None
         if groups is not None:
             self.queries = np.repeat(np.arange(1, len(groups) + 1), groups)
         queries, offsets, order, scattered = gather_queries(self.queries)
@@ -154,7 +154,7 @@ class Table:
             "comment_lines": int(self.cursor[COMMENTS]),
             "missing_values": rows * columns - int(self.cursor[PRESENT]),
             "scattered_queries": scattered,
-            "queries_in_comments": len(queries) if self.cursor[PLACE] == BY_COMMENT else 0,
+            "queries_in_comments": len(queries) if self.cursor[QUERY_BY] == BY_COMMENT else 0,
             "queries_in_group_file": len(queries) if by_group else 0,
             "documents_without_relevance": rows if self.cursor[UNJUDGED] == MISSING else 0,
         }
@@ -165,28 +165,28 @@ class Table:
         return Dataset(features, relevance, offsets, queries, about, names, documents)
 
     def _note_names(self, text: Bytes, first: int) -> None:
-        """Keep the names of queries, and ids of documents, of the rows that were just read."""
+        """Store the names of queries and the ids of documents of the rows that were just read."""
         last = int(self.cursor[ROWS])
         for row in first + np.flatnonzero(self.positions[first:last, 0] >= 0):
             name = text[slice(*self.positions[row])].tobytes().decode(errors="backslashreplace")
             if self.names.setdefault(int(self.queries[row]), name) != name:
                 raise ValueError(f"{self.name}: the queries '{excerpt(name)}' and another have the same checksum")
-        if len(self.comments) and self.cursor[PLACE] != BY_COMMENT:
+        if len(self.comments) and self.cursor[QUERY_BY] != BY_COMMENT:
             ids = (document_id(text[a:b].tobytes()) for a, b in self.comments[first:last].tolist())
             self.documents.extend(ids)
 
-    def _settle(self, text: Bytes, before: int) -> None:
-        """Work out the numbers that float64 leaves in doubt."""
-        for first, last, row, column in self.doubtful[: self.cursor[DOUBTFUL]].tolist():
+    def _compute_exactly(self, text: Bytes, before: int) -> None:
+        """Compute the numbers for which float64 was not exact enough."""
+        for first, last, row, column in self.inexact[: self.cursor[INEXACT]].tolist():
             number = text[first:last].tobytes().decode()
             value = nearest_float(number)
             if not abs(value) <= LARGEST:
-                raise self._wrong(before + text[:first].tobytes().count(b"\n") + 1, _too_large(number))
+                raise self._error(before + text[:first].tobytes().count(b"\n") + 1, _too_large(number))
             if column < 0:
                 self.relevance[row] = value
             else:
                 self.features[row * self.width + column] = value
-        self.cursor[DOUBTFUL] = 0
+        self.cursor[INEXACT] = 0
 
     def _lengthen(self) -> None:
         rows = int(self.cursor[ROWS])
@@ -194,21 +194,19 @@ class Table:
 
     def _widen(self) -> None:
         need = int(self.cursor[NEED])
-        if need > (self.wanted or MOST_FEATURES):
-            raise self._wrong(self.lines + 1, self._too_many(need - 1 + self.base))
-        width = min(max(need, self.width + self.width // _GROWTH), MOST_FEATURES)
+        if need > (self.n_features or MAX_FEATURES):
+            raise self._error(self.lines + 1, self._too_many(need - 1 + self.base))
+        width = min(max(need, self.width + self.width // _GROWTH), MAX_FEATURES)
         self._resize(len(self.relevance), width)
         spread_rows(self.features, int(self.cursor[ROWS]), self.width, width, 0)
         self.width = width
 
     def _count_from_zero(self) -> None:
         rows, columns = int(self.cursor[ROWS]), int(self.cursor[COLUMNS])
-        if self.wanted == columns:
-            reason = (
-                f"feature id 0 makes ids start there, but {columns} was read before; {self._too_many(columns)}"
-            )
-            raise self._wrong(self.lines + 1, reason)
-        width = self.wanted or self.width + 1
+        if self.n_features == columns:
+            reason = f"feature id 0 makes ids start at 0, but {columns} was read before; {self._too_many(columns)}"
+            raise self._error(self.lines + 1, reason)
+        width = self.n_features or self.width + 1
         self._resize(len(self.relevance), width)
         spread_rows(self.features, rows, self.width, width, 1)
         self.base, self.width = 0, width
@@ -220,86 +218,87 @@ class Table:
             self.relevance.resize(rows, refcheck=False)
             self.queries.resize(rows, refcheck=False)
             self.positions.resize((rows, 2), refcheck=False)
-            self.comments.resize((rows if self.wants.documents else 0, 2), refcheck=False)
+            self.comments.resize((rows if self.options.documents else 0, 2), refcheck=False)
         except MemoryError:
             size = rows * width * self.features.itemsize / 1e9
             text = f"{self.name}: about {rows:,} documents of {width:,} features take {size:,.1f} GB of memory"
             raise MemoryError(text) from None
 
     def _too_many(self, number: int) -> str:
-        if self.wanted is None:
-            return f"feature id {number} is too large: at most {MOST_FEATURES:,} features are read"
-        last = self.wanted - 1 + self.base
-        return f"feature id {number} is above {last}: features = {self.wanted} with ids from {self.base}"
+        if self.n_features is None:
+            return f"feature id {number} is too large: at most {MAX_FEATURES:,} features are read"
+        last = self.n_features - 1 + self.base
+        return f"feature id {number} is above {last}: features = {self.n_features} with ids from {self.base}"
 
-    def _fault(self, stop: int, text: Bytes) -> str:
-        """What is wrong at the cursor."""
+    def _describe(self, stop: int, text: Bytes) -> str:
+        """Describe the error at the cursor."""
         first = int(self.cursor[FAULT])
-        token = re.split(rb"[ \t\r\n#]", text[first : first + 4 * _SHOWN].tobytes(), maxsplit=1)[0]
-        shown = excerpt(token.decode(errors="backslashreplace"), _SHOWN)
-        number, _, value = shown.partition(":")
+        token = re.split(rb"[ \t\r\n#]", text[first : first + 4 * _MAX_SHOWN].tobytes(), maxsplit=1)[0]
+        token_text = excerpt(token.decode(errors="backslashreplace"), _MAX_SHOWN)
+        number, _, value = token_text.partition(":")
         if stop == RELEVANCE:
-            if re.search(r"[,;]", shown):
-                return f"'{shown}' looks like a line of a table: read it with pandas or polars, and use Dataset.of"
-            if not shown.startswith("qid:"):
-                return f"relevance '{shown}' is not a finite number; a line is like '{EXAMPLE}'"
-            return f"there is no relevance before '{shown}'; only `peekrank rank` takes documents without"
+            if re.search(r"[,;]", token_text):
+                return f"'{token_text}' looks like CSV: read it with pandas or polars, and use Dataset.of"
+            if not token_text.startswith("qid:"):
+                return f"relevance '{token_text}' is not a finite number; expected a line such as '{EXAMPLE}'"
+            return f"relevance is missing before '{token_text}'; only `peekrank rank` accepts documents without it"
         if stop == MIXED:
-            has = (
-                "has no relevance, and those before have"
-                if ":" in shown
-                else "has relevance, and those before do not"
-            )
-            return f"this line {has}"
+            if ":" in token_text:
+                return "this line has no relevance, but the lines before have"
+            return "this line has relevance, but the lines before have none"
         if stop == NEGATIVE:
-            return f"relevance '{shown}' has a minus sign; it must be 0 or more"
+            return f"relevance '{token_text}' has a minus sign; must be 0 or more"
         if stop == QUERY and number == "qid":
             if value:
-                return f"'{shown}' comes after lines without qid:, whose queries are in a group file"
-            return "there is nothing after qid:, where the number or name of the query must be"
-        if stop == QUERY and self.cursor[PLACE] == BY_COMMENT:
-            return "expected nothing but the number of the query as comment, as in the lines before"
+                return f"'{token_text}' comes after lines without qid:, whose queries are in a group file"
+            return "expected the number or name of the query after qid:"
+        if stop == QUERY and self.cursor[QUERY_BY] == BY_COMMENT:
+            return "expected the number of the query as the only comment, as in the lines before"
         if stop == QUERY:
-            found = f"'{shown}'" if shown else "nothing"
-            return f"expected qid:N after the relevance, found {found}; a line is like '{EXAMPLE}'"
+            actual = f"'{token_text}'" if token_text else "nothing"
+            return f"expected qid:N after the relevance as in '{EXAMPLE}', got {actual}"
         if stop == FEATURE:
-            return f"'{shown}' is not a feature like 3:0.5, with a whole number as id"
+            return f"'{token_text}' is not a feature such as 3:0.5, with a whole number as id"
         if stop == VALUE:
             return f"feature {number} has the value '{value}', which is not a finite number"
         if stop == LARGE:
-            return _too_large(value or shown)
+            return _too_large(value or token_text)
         if stop == RETURNED:
-            return "the comment goes on after a carriage return"
+            return "the comment continues after a carriage return"
         if stop == FROM_ZERO:
-            return "feature id 0, but base = 1 says that ids start from 1"
+            return "feature id is 0, but base = 1 says that ids start at 1"
         previous = int(self.cursor[PREVIOUS])
-        fault = "comes twice" if int(number) == previous else f"comes after {previous}"
-        return f"feature id {number} {fault}; ids must ascend"
+        problem = "occurs twice" if int(number) == previous else f"comes after {previous}"
+        return f"feature id {number} {problem}; ids must ascend"
 
     def _hint(self, text: Bytes, end: int) -> str:
-        """What to say of lines that end in a carriage return alone, and are read as one line."""
+        """Return a hint if lines end in a lone carriage return, so that they are read as one line."""
         line = text[self.cursor[AT] : end].tobytes().partition(b"\n")[0]
-        returned = re.search(rb"\r[^ \t\r]", line)
-        return "; lines must end in LF or CRLF, and here is a CR alone" if returned else ""
+        has_return = re.search(rb"\r[^ \t\r]", line)
+        return "; lines must end in LF or CRLF, but this one contains a lone CR" if has_return else ""
 
-    def _wrong(self, line: int, what: str) -> ValueError:
-        return ValueError(f"{self.name}, line {line}: {what}")
+    def _error(self, line: int, message: str) -> ValueError:
+        return ValueError(f"{self.name}, line {line}: {message}")
 
 
 def _too_large(number: str) -> str:
-    return f"{number[:_SHOWN]} is too large for float32, which ends at {LARGEST:.4g}"
+    return f"{number[:_MAX_SHOWN]} is too large for float32, whose maximum is {LARGEST:.4g}"
 
 
-def _checked_groups(groups: Groups | None, name: str, rows: int) -> Ints | None:
-    """The sizes of the groups, if they are those of so many documents."""
+def _check_groups(groups: Groups | None, name: str, rows: int) -> Ints | None:
+    """Return the sizes of the groups. Raises ValueError if they do not add up to the number of documents."""
     if groups is not None and groups.sizes.sum() != rows:
-        there = f"its {len(groups.sizes):,} queries have {groups.sizes.sum():,} documents"
-        raise ValueError(f"{groups.name}: {there}, but {name} has {rows:,}")
+        counts = f"its {len(groups.sizes):,} queries have {groups.sizes.sum():,} documents"
+        raise ValueError(f"{groups.name}: {counts}, but {name} has {rows:,}")
     return None if groups is None else groups.sizes
 
 
 def gather_queries(query_of: Ints) -> tuple[Ints, Ints, Ints | None, int]:
-    """Ids of queries by first appearance, offsets, the order that brings each together, and how many need it."""
+    """Group rows by query.
+
+    Return the queries by first appearance, offsets, the order of rows (None if they are grouped already), and the
+    number of scattered queries.
+    """
     starts = np.concatenate(([0], np.flatnonzero(query_of[1:] != query_of[:-1]) + 1))
     ends = np.append(starts[1:], len(query_of))
     runs = query_of[starts]

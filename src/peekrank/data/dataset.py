@@ -1,4 +1,4 @@
-"""Judged documents with features, query by query, and what there is to say about them."""
+"""Data sets of judged documents with features, grouped by query, and their descriptions."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from peekrank._jit import kernel
 from peekrank.data.feature_stats import feature_stats
 from peekrank.types import Features, Ints, Rounds
 
-_MOST_GRADES = 20  # if relevance has more different values, they are not counted one by one
+_MAX_GRADES = 20  # more distinct values of relevance are not counted one by one
 
 
 @dataclass(frozen=True)
 class Provenance:
-    """Where a data set comes from, and what was done to it.
+    """The origin of a data set, and the transformations applied to it.
 
     Parameters
     ----------
     source
         Name of the file it was read from, or how it was generated.
     digest
-        SHA-256 of the text that was read, uncompressed; empty for generated data.
+        SHA-256 of the uncompressed text; empty for generated data.
     base
-        The smallest id a feature can have in the text, 0 or 1: column j holds feature ``base + j``.
+        The smallest possible feature id, 0 or 1. Column j holds feature ``base + j``.
     scaling
-        What was done to the features: none, query, global or robust.
+        Scaling of the features: none, query, global or robust.
     fitted_on
-        For global and robust scaling, the digest, or else the source, of the data that its statistics come from.
+        For global and robust scaling, the digest (or else the source) of the data that the statistics come from.
     rounded
         Whether real-valued relevance was rounded to grades.
     warnings
-        How often the reader met something worth knowing, such as ``blank_lines``.
+        Counts of unusual things that the reader found, such as ``blank_lines``.
     """
 
     source: str
@@ -47,14 +47,15 @@ class Provenance:
 
 
 class Dataset(NamedTuple):
-    """Judged documents: those of query q are rows ``offsets[q]:offsets[q + 1]`` of features and relevance.
+    """Judged documents. Those of query q are rows ``offsets[q]:offsets[q + 1]`` of features and relevance.
 
-    Relevance is uint8 where all of it is whole numbers from 0 to 255, and float32 otherwise. ``queries`` holds the
-    ids of the queries, in the order of their first documents; where these are no whole numbers of 18 digits at
-    most, it counts from 1, and ``names`` has them. ``documents`` has the ids of documents, if any are known.
+    Relevance is uint8 if all of it is whole numbers from 0 to 255, and float32 otherwise. ``queries`` holds the
+    ids of the queries, ordered by first document. If these are not whole numbers of at most 18 digits, ``names``
+    holds them, and ``queries`` counts from 1. ``documents`` holds the ids of the documents, if any are known.
 
     >>> features = np.zeros((3, 2), np.float32)
-    >>> data = Dataset(features, np.array([1, 0, 2], np.uint8), np.array([0, 2, 3]), np.array([7, 4]), Provenance("x"))
+    >>> relevance, offsets = np.array([1, 0, 2], np.uint8), np.array([0, 2, 3])
+    >>> data = Dataset(features, relevance, offsets, np.array([7, 4]), Provenance("x"))
     >>> data.rounds().relevance is data.relevance
     True
     """
@@ -71,7 +72,7 @@ class Dataset(NamedTuple):
     def of(
         table: Any, relevance: Any = None, queries: Any = None, *, documents: Any = None, source: str = "a table"
     ) -> Dataset:
-        """A data set from arrays, or from a data frame of pandas or polars; see `peekrank.data.tables.dataset_of`.
+        """Make a data set from arrays or a pandas or polars data frame; see `peekrank.data.tables.dataset_of`.
 
         >>> data = Dataset.of([[0.5, 1], [2, 0], [1, 1]], relevance=[1, 0, 2], queries=["b", "a", "b"])
         >>> data.relevance, data.names
@@ -82,20 +83,20 @@ class Dataset(NamedTuple):
         return dataset_of(table, relevance, queries, documents=documents, source=source)
 
     def query_name(self, query: int) -> str:
-        """What the query of this number, from 0, is called."""
+        """Return the name or id of a query, given by its index."""
         return self.names[query] if self.names else str(self.queries[query])
 
     def rounds(self) -> Rounds:
-        """Each query as a round, in this order, without a copy; real-valued relevance is a ValueError."""
+        """Return each query as a round, without copying. Raises ValueError if relevance is real-valued."""
         if self.relevance.dtype != np.uint8:
             raise ValueError(
-                f"{self.about.source}: relevance is real-valued, but rounds have grades 0 to 255; "
-                "graded() rounds it to these"
+                f"{self.about.source}: relevance is real-valued, but rounds need grades 0 to 255; "
+                "call graded() to round it"
             )
         return Rounds(self.features, self.relevance, self.offsets)
 
     def graded(self) -> Dataset:
-        """The same with relevance rounded to the nearest grade, halves to the even one; ``about`` says so."""
+        """Round relevance to the nearest grade, halves to the even one. ``about`` records it."""
         if self.relevance.dtype == np.uint8:
             return self
         grades = np.rint(self.relevance)
@@ -105,7 +106,7 @@ class Dataset(NamedTuple):
         return self._replace(relevance=grades.astype(np.uint8), about=replace(self.about, rounded=True))
 
     def select(self, queries: Ints) -> Dataset:
-        """Some of the queries, by number from 0, in this order."""
+        """Return a data set with the queries of these indices, in this order."""
         lengths = np.diff(self.offsets)[queries]
         offsets = np.append(0, np.cumsum(lengths))
         rows = np.repeat(self.offsets[queries] - offsets[:-1], lengths) + np.arange(offsets[-1])
@@ -120,12 +121,12 @@ class Dataset(NamedTuple):
 
 
 class Description(NamedTuple):
-    """What `describe` counts.
+    """Statistics of a data set.
 
     ``lengths`` are the smallest, the median and the largest number of documents of a query. A feature is used if
-    it is not 0 everywhere. ``grades`` says how many documents have each relevance; it is empty if there are too
-    many different ones. The warnings are counts, explained on the page on data. ``heavy_tailed`` and
-    ``badly_scaled`` are columns, from 0, of which `peekrank.data.feature_stats` tells more.
+    it is not 0 everywhere. ``grades`` counts the documents of each relevance; it is empty if relevance has more
+    than 20 distinct values. ``warnings`` are counts. ``heavy_tailed`` and ``badly_scaled`` are indices of columns,
+    as defined in `peekrank.data.feature_stats`.
     """
 
     queries: int
@@ -145,7 +146,7 @@ class Description(NamedTuple):
     about: Provenance
 
     def as_dict(self) -> dict[str, Any]:
-        """The same as plain values, which JSON can hold."""
+        """Return the description as plain values for JSON."""
         return {**self._asdict(), "about": asdict(self.about)}
 
 
@@ -153,16 +154,16 @@ def describe(data: Dataset) -> Description:
     """Count queries, documents, features, grades and warnings.
 
     >>> features = np.array([[1, 5], [0, 5], [0, 5]], np.float32)
-    >>> data = Dataset(features, np.array([1, 0, 0], np.uint8), np.array([0, 2, 3]), np.array([7, 4]), Provenance("x"))
-    >>> found = describe(data)
-    >>> found.documents, found.constant, found.warnings["single_document_queries"]
+    >>> relevance, offsets = np.array([1, 0, 0], np.uint8), np.array([0, 2, 3])
+    >>> description = describe(Dataset(features, relevance, offsets, np.array([7, 4]), Provenance("x")))
+    >>> description.documents, description.constant, description.warnings["single_document_queries"]
     (3, 1, 1)
     """
     lengths = np.diff(data.offsets)
     low = np.minimum.reduceat(data.relevance, data.offsets[:-1])
     high = np.maximum.reduceat(data.relevance, data.offsets[:-1])
     least, most = column_ranges(data.features)
-    columns = feature_stats(data.features)
+    stats = feature_stats(data.features)
     grades, counts = np.unique(data.relevance, return_counts=True)
     return Description(
         queries=len(lengths),
@@ -176,7 +177,7 @@ def describe(data: Dataset) -> Description:
         least_relevance=float(grades[0]),
         most_relevance=float(grades[-1]),
         grades={f"{grade:g}": int(count) for grade, count in zip(grades, counts, strict=True)}
-        if len(grades) <= _MOST_GRADES
+        if len(grades) <= _MAX_GRADES
         else {},
         warnings={
             **data.about.warnings,
@@ -185,14 +186,14 @@ def describe(data: Dataset) -> Description:
             "all_equal_queries": int(np.count_nonzero((low == high) & (high > 0) & (lengths > 1))),
             "duplicate_documents": _duplicates(data),
         },
-        heavy_tailed=columns.heavy_tailed().tolist(),
-        badly_scaled=columns.badly_scaled().tolist(),
+        heavy_tailed=stats.heavy_tailed().tolist(),
+        badly_scaled=stats.badly_scaled().tolist(),
         about=data.about,
     )
 
 
 def check_finite(data: Dataset, name: str) -> None:
-    """Raise a ValueError that names the first document with a feature or relevance that is not finite.
+    """Raise ValueError naming the first document with a feature or relevance that is not finite.
 
     >>> features = np.array([[1, 5], [0, np.nan]], np.float32)
     >>> data = Dataset(features, np.array([1, 0], np.uint8), np.array([0, 2]), np.array([7]), Provenance("x"))
@@ -203,20 +204,20 @@ def check_finite(data: Dataset, name: str) -> None:
     row = _first_not_finite(data.features)
     if row >= 0:
         column = int(np.flatnonzero(~np.isfinite(data.features[row]))[0])
-        what, value = f"feature {data.about.base + column}", data.features[row, column]
+        field, value = f"feature {data.about.base + column}", data.features[row, column]
     else:
-        strange = np.flatnonzero(~np.isfinite(data.relevance))
-        if not len(strange):
+        rows = np.flatnonzero(~np.isfinite(data.relevance))
+        if not len(rows):
             return
-        row = int(strange[0])
-        what, value = "relevance", data.relevance[row]
+        row = int(rows[0])
+        field, value = "relevance", data.relevance[row]
     query = int(np.searchsorted(data.offsets, row, side="right")) - 1
-    position = f"query {data.query_name(query)}, document {row - data.offsets[query] + 1}"
-    raise ValueError(f"{name}: {position}: {what} is {value}, which is not finite")
+    location = f"query {data.query_name(query)}, document {row - data.offsets[query] + 1}"
+    raise ValueError(f"{name}: {location}: {field} is {value}, which is not finite")
 
 
 def column_ranges(features: Features) -> tuple[Features, Features]:
-    """The smallest and the largest value of each column."""
+    """Compute the smallest and the largest value of each column."""
     least, most = features[0].copy(), features[0].copy()
     widen_ranges(features, least, most)
     return least, most
@@ -224,7 +225,7 @@ def column_ranges(features: Features) -> tuple[Features, Features]:
 
 @kernel
 def widen_ranges(features: Features, least: Features, most: Features) -> None:
-    """Make the range of each column include all rows."""
+    """Extend the range of each column to include all rows."""
     for row in range(len(features)):
         for column in range(len(least)):
             value = features[row, column]
@@ -234,7 +235,7 @@ def widen_ranges(features: Features, least: Features, most: Features) -> None:
 
 @kernel
 def _first_not_finite(features: Features) -> int:
-    """The first such row, or -1."""
+    """Return the first row with a value that is not finite, or -1."""
     for row in range(len(features)):
         finite = True
         for column in range(features.shape[1]):
@@ -245,13 +246,13 @@ def _first_not_finite(features: Features) -> int:
 
 
 def _duplicates(data: Dataset) -> int:
-    """How many documents have the same features as an earlier one of their query."""
+    """Count the documents with the same features as an earlier one of their query."""
     hashes = np.empty(len(data.features), np.uint64)
     _hash_rows(data.features.view(np.uint32), hashes)
-    query_of = np.repeat(np.arange(len(data.queries)), np.diff(data.offsets))
-    order = np.lexsort((hashes, query_of))
+    query_index = np.repeat(np.arange(len(data.queries)), np.diff(data.offsets))
+    order = np.lexsort((hashes, query_index))
     earlier, later = order[:-1], order[1:]
-    alike = np.flatnonzero((hashes[earlier] == hashes[later]) & (query_of[earlier] == query_of[later]))
+    alike = np.flatnonzero((hashes[earlier] == hashes[later]) & (query_index[earlier] == query_index[later]))
     same = sum(np.array_equal(data.features[earlier[i]], data.features[later[i]]) for i in alike)
     return int(same)
 

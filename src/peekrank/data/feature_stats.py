@@ -1,4 +1,4 @@
-"""What the values of each feature are like: which have a scale of their own, and which have heavy tails."""
+"""Statistics of each feature, which detect bad scales and heavy tails."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from peekrank._jit import kernel
 from peekrank._util.text import pluralize
 from peekrank.types import Features, Floats, Ints
 
-_MOST_ROWS = 20_000  # that medians are taken of, evenly spread over all
-_MOST_AT_ONCE = 1 << 22  # values in memory once more
-_FAR = 30.0  # spreads from the median: an exponential distribution does not reach so far in a million draws
-_OTHER_SCALE = 10.0  # a size so many times that of the usual feature, or a mean of so many deviations
-
-_MOST_NAMED = 5  # features
+_MAX_ROWS = 20_000  # sample size for medians, evenly spread over all rows
+_MAX_VALUES = 1 << 22  # values to copy at a time
+_FAR = 30.0  # spreads from the median; a million draws of an exponential distribution stay below
+_OTHER_SCALE = 10.0  # ratio of the size to that of the median feature, or of the mean to the deviation
+_MAX_NAMED = 5  # features
 
 
 class FeatureStats(NamedTuple):
-    """What each feature is like, one number per feature.
+    """Statistics of each feature, one number per feature.
 
-    ``centre`` is the median and ``spread`` the median distance from it of the values that differ from it (0: all
-    are equal), both of 20,000 documents at most; ``reach`` is the distance of the farthest value, in spreads.
-    ``size`` is the root mean square of the values that are not 0, ``offset`` the mean in standard deviations.
+    ``centre`` is the median. ``spread`` is the median distance from it among the values that differ from it, or 0
+    if all are equal. Both use at most 20,000 documents. ``reach`` is the largest distance from the centre in
+    spreads. ``size`` is the root mean square of the values that are not 0, and ``offset`` the absolute mean in
+    standard deviations.
     """
 
     centre: Floats
@@ -33,26 +33,26 @@ class FeatureStats(NamedTuple):
     offset: Floats
 
     def badly_scaled(self) -> Ints:
-        """The features whose size is a tenth or ten times that of the median feature, or that lie far from 0."""
+        """Return the features whose size differs tenfold from the median feature's, or whose offset exceeds 10."""
         used = self.size > 0
         if not used.any():
             return np.empty(0, np.int64)
         ratio = self.size / np.median(self.size[used])
-        wild = (ratio > _OTHER_SCALE) | (ratio < 1 / _OTHER_SCALE) | (self.offset > _OTHER_SCALE)
-        return np.flatnonzero(used & wild)
+        is_bad = (ratio > _OTHER_SCALE) | (ratio < 1 / _OTHER_SCALE) | (self.offset > _OTHER_SCALE)
+        return np.flatnonzero(used & is_bad)
 
     def heavy_tailed(self) -> Ints:
-        """The features with a value more than 30 spreads from the median."""
+        """Return the features with a value more than 30 spreads from the median."""
         return np.flatnonzero(self.reach > _FAR)
 
 
 def feature_stats(features: Features) -> FeatureStats:
-    """Look at the values of each feature.
+    """Compute statistics of each feature.
 
-    >>> columns = feature_stats(np.float32([[1, 0], [2, 0], [3, 0], [4, 0], [500, 2]]))
-    >>> columns.centre, columns.spread, columns.reach
+    >>> stats = feature_stats(np.float32([[1, 0], [2, 0], [3, 0], [4, 0], [500, 2]]))
+    >>> stats.centre, stats.spread, stats.reach
     (array([3., 0.]), array([1.5, 2. ]), array([331.33333333,   1.        ]))
-    >>> columns.heavy_tailed(), columns.badly_scaled()
+    >>> stats.heavy_tailed(), stats.badly_scaled()
     (array([0]), array([1]))
     """
     centre, spread = centres_and_spreads(features)
@@ -68,33 +68,31 @@ def feature_stats(features: Features) -> FeatureStats:
 
 
 def centres_and_spreads(features: Features) -> tuple[Floats, Floats]:
-    """The median of each feature, and the median distance from it of the values that differ from it."""
-    sample = features[:: -(-len(features) // _MOST_ROWS)]
+    """Compute the median of each feature, and the median distance from it of the values that differ from it."""
+    sample = features[:: -(-len(features) // _MAX_ROWS)]
     n, d = sample.shape
     centre, spread = np.empty(d), np.empty(d)
-    width = max(1, _MOST_AT_ONCE // n)
+    width = max(1, _MAX_VALUES // n)
     for first in range(0, d, width):
-        here = slice(first, first + width)
-        values = np.ascontiguousarray(sample[:, here].T, np.float64)
-        centre[here] = np.median(values, axis=1)
-        distances = np.sort(np.abs(values - centre[here, None]), axis=1)
-        equal = np.count_nonzero(distances == 0, axis=1)
-        middle = [
-            np.minimum(equal + (n - equal - 1 + part) // 2, n - 1) for part in (0, 1)
-        ]  # of those that differ
-        spread[here] = sum(np.take_along_axis(distances, at[:, None], axis=1)[:, 0] for at in middle) / 2
+        columns = slice(first, first + width)
+        values = np.ascontiguousarray(sample[:, columns].T, np.float64)
+        centre[columns] = np.median(values, axis=1)
+        distances = np.sort(np.abs(values - centre[columns, None]), axis=1)
+        equal = np.count_nonzero(distances == 0, axis=1)  # do not count for the spread
+        middle = [np.minimum(equal + (n - equal - 1 + part) // 2, n - 1) for part in (0, 1)]
+        spread[columns] = sum(np.take_along_axis(distances, at[:, None], axis=1)[:, 0] for at in middle) / 2
     return centre, spread
 
 
-def counted_features(which: Ints, base: int, d: int, what: str) -> str:
-    """A sentence about some of d features, with the ids of the first five.
+def counted_features(columns: Ints, base: int, d: int, verb: str) -> str:
+    """Describe some of d features in a sentence, with the ids of the first five.
 
     >>> counted_features(np.array([0, 4]), 1, 6, "have heavy tails")
     '2 of 6 features have heavy tails (1, 5)'
     """
-    shown = ", ".join(str(base + int(column)) for column in which[:_MOST_NAMED])
-    rest = f" and {len(which) - _MOST_NAMED:,} more" if len(which) > _MOST_NAMED else ""
-    return f"{len(which):,} of {pluralize(d, 'feature')} {what} ({shown}{rest})"
+    ids = ", ".join(str(base + int(column)) for column in columns[:_MAX_NAMED])
+    rest = f" and {len(columns) - _MAX_NAMED:,} more" if len(columns) > _MAX_NAMED else ""
+    return f"{len(columns):,} of {pluralize(d, 'feature')} {verb} ({ids}{rest})"
 
 
 @kernel

@@ -1,4 +1,4 @@
-"""Generated documents with features, in the shapes of published data sets."""
+"""Generated data sets in the shapes of published ones."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
+from peekrank._util.extras import extra
 from peekrank._util.validate import check_choice, check_int, check_positive
 from peekrank.data.dataset import Dataset, Provenance
 from peekrank.spec import suggest
@@ -16,13 +17,13 @@ from peekrank.types import Features, Ints
 
 Kind = Literal["linear", "misspecified", "query"]
 Values = Literal["uniform", "scales", "tails"]
-_DECADES = 6.0  # that the scales of wild features extend over, up and down
-_FARTHEST = 3.0  # decades by which a feature may be farther from 0 than its values are from each other
-_HEAVIEST = 2.5  # deviation of the logarithm of a heavy-tailed feature, at most
+_DECADES = 6.0  # largest absolute base-10 logarithm of the scale of a feature
+_MAX_SHIFT = 3.0  # largest base-10 logarithm of the shift of a feature, relative to its range
+_MAX_DEVIATION = 2.5  # of the logarithm of a heavy-tailed feature
 
 
 class DatasetShape(NamedTuple):
-    """Size of a data set: queries, fewest and most documents of one, features, share of each grade from 0 on."""
+    """Size of a data set: queries, range of documents per query, features, and share of each grade from 0 on."""
 
     queries: int
     documents: tuple[int, int]
@@ -30,9 +31,10 @@ class DatasetShape(NamedTuple):
     shares: tuple[float, ...]
 
 
-# Queries, features, documents in all and shares of grades are nearly those of the originals; only the shares of
-# the last, which has real-valued relevance, are chosen. Lengths of queries are uniform, which they are not there.
-LAYOUTS = {
+# Queries, features, documents and shares of grades approximate those of the originals. Only the shares of the
+# last, which has real-valued relevance, are made up. Lengths of queries are uniform, unlike those of the
+# originals.
+SHAPES = {
     "mq2008": DatasetShape(784, (5, 34), 46, (0.807, 0.132, 0.061)),
     "mslr": DatasetShape(10_000, (1, 239), 136, (0.520, 0.322, 0.133, 0.018, 0.007)),
     "yahoo": DatasetShape(19_944, (1, 46), 700, (0.261, 0.359, 0.285, 0.076, 0.019)),
@@ -41,7 +43,7 @@ LAYOUTS = {
 
 
 def make_dataset(
-    layout: DatasetShape | str,
+    shape: DatasetShape | str,
     rng: Generator,
     *,
     kind: Kind = "linear",
@@ -54,12 +56,13 @@ def make_dataset(
     With z_a, z_b, z_c random linear functions of the features, each of mean 0 and variance 1, the score is
 
     - ``linear``: z_a;
-    - ``misspecified``: (z_a + z_b z_c) / sqrt 2: no linear function follows the product, half of the variance;
+    - ``misspecified``: (z_a + z_b z_c) / sqrt 2. The product, which no linear function can fit, is half of the
+      variance;
     - ``query``: s_q + cos t_q z_a + sin t_q z_b, with z_a of one half of the features and z_b of the other, t_q
-      uniform on [0, pi/2] and s_q normal: which half matters, and how good all documents are, is the query's.
+      uniform on [0, pi/2] and s_q normal. Each query has its own level, and its own weights of the two halves.
 
-    What a learner is given may be wilder than the u that relevance comes from. For each feature, a factor a is
-    drawn with a logarithm (base 10) uniform on [-6, 6]:
+    The learner sees transformed features. For each feature, a factor a is drawn whose base-10 logarithm is uniform
+    on [-6, 6]:
 
     - ``uniform``: u;
     - ``scales``: a u, and for every fifth feature a (u + b), with b from 1 to 1,000;
@@ -71,25 +74,26 @@ def make_dataset(
 
     Parameters
     ----------
-    layout
+    shape
         A `DatasetShape`, or the name of one: mq2008, mslr, yahoo or yandex.
     rng
-        Source of all randomness.
+        Random number generator.
     kind
-        What the score is, as above.
+        Kind of the score, as above.
     noise
-        Standard deviation of the normal noise, above 0; that of the score is 1, or sqrt 2 with query effects.
+        Standard deviation of the normal noise, above 0. That of the score is 1, or sqrt 2 with query effects.
     scale
-        Part of the layout's queries to make; more than 1 is possible.
+        Factor for the number of queries.
     values
-        What is made of the features, as above.
+        Transformation of the features, as above.
     """
     check_choice("kind", kind, Kind)
     check_choice("values", values, Values)
     check_positive("noise", noise)
     check_positive("scale", scale)
-    name = layout if isinstance(layout, str) else "own"
-    shape = _checked(_named(layout) if isinstance(layout, str) else layout)
+    name = shape if isinstance(shape, str) else "own"
+    shape = _parse_shape(shape) if isinstance(shape, str) else shape
+    _check_shape(shape)
     queries = max(1, round(shape.queries * scale))
     lengths = rng.integers(shape.documents[0], shape.documents[1], size=queries, endpoint=True)
     offsets = np.append(0, np.cumsum(lengths))
@@ -100,20 +104,20 @@ def make_dataset(
     about = Provenance(
         f"{kind} {name}, noise {noise:g}, scale {scale:g}" + (values != "uniform") * f", wild {values}"
     )
-    features = _WILD[values](features, rng)
+    features = _TRANSFORMS[values](features, rng)
     return Dataset(features, relevance, offsets, np.arange(1, queries + 1), about)
 
 
-def _linear(features: Features, _lengths: Ints, rng: Generator) -> Features:
+def _linear_score(features: Features, _lengths: Ints, rng: Generator) -> Features:
     return _projection(features, rng)
 
 
-def _misspecified(features: Features, _lengths: Ints, rng: Generator) -> Features:
+def _misspecified_score(features: Features, _lengths: Ints, rng: Generator) -> Features:
     z_a, z_b, z_c = (_projection(features, rng) for _ in range(3))
     return (z_a + z_b * z_c) * np.float32(sqrt(0.5))
 
 
-def _with_query_effects(features: Features, lengths: Ints, rng: Generator) -> Features:
+def _query_score(features: Features, lengths: Ints, rng: Generator) -> Features:
     half = features.shape[1] // 2
     z_a, z_b = (_projection(part, rng) for part in (features[:, :half], features[:, half:]))
     turn = rng.random(len(lengths), dtype=np.float32) * np.float32(np.pi / 2)
@@ -125,27 +129,28 @@ def _with_query_effects(features: Features, lengths: Ints, rng: Generator) -> Fe
 
 
 _SCORES: dict[Kind, Callable[[Features, Ints, Generator], Features]] = {
-    "linear": _linear,
-    "misspecified": _misspecified,
-    "query": _with_query_effects,
+    "linear": _linear_score,
+    "misspecified": _misspecified_score,
+    "query": _query_score,
 }
 
 
-def _as_they_are(features: Features, _rng: Generator) -> Features:
+def _identity(features: Features, _rng: Generator) -> Features:
     return features
 
 
-def _of_many_scales(features: Features, rng: Generator) -> Features:
+def _rescale(features: Features, rng: Generator) -> Features:
     factors = _powers_of_ten(features, rng)
-    shifts = factors * np.power(10.0, rng.uniform(0, _FARTHEST, len(factors))).astype(np.float32)
+    shifts = factors * np.power(10.0, rng.uniform(0, _MAX_SHIFT, len(factors))).astype(np.float32)
     shifts[np.arange(len(shifts)) % 5 > 0] = 0
     return np.asarray(features * factors + shifts, np.float32)
 
 
-def _with_heavy_tails(features: Features, rng: Generator) -> Features:
-    from scipy.special import ndtri  # a fifth of a second, which other data need not wait
+def _add_heavy_tails(features: Features, rng: Generator) -> Features:
+    with extra("cli"):  # importing SciPy takes a fifth of a second
+        from scipy.special import ndtri
 
-    factors, heaviness = _powers_of_ten(features, rng), rng.uniform(0, _HEAVIEST, features.shape[1])
+    factors, heaviness = _powers_of_ten(features, rng), rng.uniform(0, _MAX_DEVIATION, features.shape[1])
     edge = 2.0**-25  # half of the smallest step of a float32 in [0, 1), so that quantiles are finite
     normal = ndtri(np.clip(features.astype(np.float64), edge, 1 - edge))
     return np.asarray(factors * np.exp(heaviness * normal), np.float32)
@@ -156,15 +161,15 @@ def _powers_of_ten(features: Features, rng: Generator) -> Features:
     return powers
 
 
-_WILD: dict[Values, Callable[[Features, Generator], Features]] = {
-    "uniform": _as_they_are,
-    "scales": _of_many_scales,
-    "tails": _with_heavy_tails,
+_TRANSFORMS: dict[Values, Callable[[Features, Generator], Features]] = {
+    "uniform": _identity,
+    "scales": _rescale,
+    "tails": _add_heavy_tails,
 }
 
 
 def _projection(features: Features, rng: Generator) -> Features:
-    """A random linear function of mean 0 and variance 1; that of a feature is 1/12."""
+    """Draw a random linear function and scale it to mean 0 and variance 1. A feature has variance 1/12."""
     weights = rng.standard_normal((features.shape[1],), dtype=np.float32)
     weights *= np.float32(sqrt(12) / np.linalg.norm(weights))
     score: Features = features @ weights
@@ -172,17 +177,16 @@ def _projection(features: Features, rng: Generator) -> Features:
     return score
 
 
-def _named(name: str) -> DatasetShape:
-    if name not in LAYOUTS:
-        raise ValueError(f"unknown layout '{name}': {suggest(name, list(LAYOUTS))}")
-    return LAYOUTS[name]
+def _parse_shape(name: str) -> DatasetShape:
+    if name not in SHAPES:
+        raise ValueError(f"unknown shape '{name}': {suggest(name, list(SHAPES))}")
+    return SHAPES[name]
 
 
-def _checked(layout: DatasetShape) -> DatasetShape:
-    check_int("queries", layout.queries, 1)
-    check_int("fewest documents", layout.documents[0], 1)
-    check_int("most documents", layout.documents[1], layout.documents[0])
-    check_int("features", layout.features, 2)
-    if not 2 <= len(layout.shares) <= 256 or min(layout.shares) < 0 or not abs(sum(layout.shares) - 1) < 1e-6:
-        raise ValueError(f"shares = {layout.shares}: must be 2 to 256 shares of grades that add up to 1")
-    return layout
+def _check_shape(shape: DatasetShape) -> None:
+    check_int("queries", shape.queries, 1)
+    check_int("fewest documents", shape.documents[0], 1)
+    check_int("most documents", shape.documents[1], shape.documents[0])
+    check_int("features", shape.features, 2)
+    if not 2 <= len(shape.shares) <= 256 or min(shape.shares) < 0 or not abs(sum(shape.shares) - 1) < 1e-6:
+        raise ValueError(f"shares = {shape.shares}: must be 2 to 256 shares of grades that add up to 1")

@@ -1,4 +1,4 @@
-"""Reading judged documents with features from text: LETOR and SVMlight files, plain or gzip."""
+"""Reader and writer of LETOR and SVMlight text files, plain or compressed by gzip."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from peekrank._util.text import excerpt
 from peekrank._util.validate import check_int
 from peekrank.data._lines import after_last_newline
 from peekrank.data._numbers import DIGITS, Bytes
-from peekrank.data._table import MOST_FEATURES, Groups, ReadOptions, Table
+from peekrank.data._table import MAX_FEATURES, Groups, ReadOptions, Table
 from peekrank.data.dataset import Dataset, check_finite
 
 Progress = Callable[[float, int], None]
 
-_BLOCK = 1 << 22  # bytes read at a time: what is parsed is still in cache, and Ctrl-C is noticed soon
+_BLOCK = 1 << 22  # bytes per read: they stay in the cache for the parser, and Ctrl-C works between reads
 _NEWLINE = ord("\n")
-_GZIP = b"\x1f\x8b"  # how gzip files begin
-_ARCHIVES = (  # how other files begin, what they are, and what to do
+_GZIP = b"\x1f\x8b"  # first bytes of gzip files
+_ARCHIVES = (  # first bytes of other files, their kind, and a remedy
     (b"PK\x03\x04", "a zip archive", "unpack it first"),
     (b"BZh", "compressed by bzip2", "bunzip2 it first"),
     (b"\xfd7zXZ", "compressed by xz", "unxz it first"),
@@ -46,17 +46,17 @@ def read_letor(
     base: int | None = None,
     relevance: bool = True,
     documents: bool = False,
-    progress: Progress = lambda _done, _of: None,
+    progress: Progress = lambda _done, _size: None,
 ) -> Dataset:
     r"""Read lines ``relevance qid:N id:value id:value ... # comment``.
 
-    Missing features are 0. Documents of one query come together, in the order of the file, wherever they stand. A
-    file without ``qid:`` has the number of the query, and nothing else, as comment (Yandex IMAT 2009). Values are
-    the nearest float32. What does not fit is a ValueError with its line.
+    Missing features are 0. The result groups documents by query and keeps their order within a query. Values are
+    rounded to the nearest float32. Queries may have names instead of numbers. Raises ValueError with the line if a
+    line is invalid.
 
-    A file without any ``qid:`` may also have one beside it with the number of documents of each query, a line
-    each, as LightGBM and XGBoost do: ``train.txt.query`` or ``train.txt.group``. Queries may have names instead of
-    numbers.
+    A file without ``qid:`` must name its queries in one of two ways. Its comments can hold the number of the query
+    and nothing else (Yandex IMAT 2009). Or a file ``train.txt.query`` or ``train.txt.group`` next to it can hold
+    the number of documents of each query, one per line, as for LightGBM and XGBoost.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp(), "train.txt")
@@ -72,19 +72,19 @@ def read_letor(
     Parameters
     ----------
     path
-        A text file, or one compressed by gzip, whatever its name.
+        A text file, plain or compressed by gzip. Its name does not matter.
     features
-        Number of columns, so that files of one data set fit together; a larger id is then an error. By default as
-        many as the largest id needs.
+        Number of columns. Set it so that all files of a data set have the same columns; a larger id is then an
+        error. The default is the largest id in the file.
     base
-        The smallest id a feature can have, 0 or 1. By default 0 if that occurs, else 1: give it where a file of a
-        data set with ids from 0 may happen to have none.
+        The smallest possible feature id, 0 or 1. The default is 0 if the id 0 occurs, and 1 otherwise. Set it if
+        ids start at 0 but a file may lack feature 0.
     relevance
-        Whether each line must have relevance; if not, lines may all begin with the query, and relevance is 0.
+        Whether each line must have relevance. If not, all lines may begin with the query, and relevance is 0.
     documents
-        Whether to keep the ids of documents that comments have: ``# docid = GX00-1`` or ``# GX00-1``.
+        Whether to keep the ids of documents in comments such as ``# docid = GX00-1`` or ``# GX00-1``.
     progress
-        Called with the bytes read so far and the size of the file.
+        Called with the number of bytes read so far and the size of the file.
 
     References
     ----------
@@ -92,28 +92,29 @@ def read_letor(
     datasets, 2013.
     """
     if features is not None:
-        check_int("features", features, 1, MOST_FEATURES)
+        check_int("features", features, 1, MAX_FEATURES)
     if base is not None:
         check_int("base", base, 0, 1)
     path = Path(path)
     if path.is_dir():
-        raise ValueError(f"{path} is a folder: name a file in it, such as train.txt")
-    table = Table(path.name, features, base, ReadOptions(relevance, documents, _groups_beside(path)))
+        raise ValueError(f"{path} is a folder: name a file in it, for example train.txt")
+    table = Table(path.name, features, base, ReadOptions(relevance, documents, _read_groups(path)))
     digest = hashlib.sha256()
     with path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
         for text, end in _blocks(file, path.name, digest):
-            done = file.tell() if file.seekable() else 0  # compressed bytes, if they are
+            done = file.tell() if file.seekable() else 0  # compressed bytes, for gzip
             table.add(text, end, done / max(done, size, 1))
             progress(done, max(done, size))
     return table.dataset(digest.hexdigest())
 
 
 def write_letor(data: Dataset, path: str | PathLike[str]) -> None:
-    """Write a data set as text that `read_letor` reads back exactly; compressed, if the name ends in ``.gz``.
+    """Write a data set as text that `read_letor` reads back exactly, compressed if the name ends in ``.gz``.
 
-    Features that are 0 are left out, but for the first and the last one of the first document, which tell how many
-    there are and where ids begin. Ids of documents are comments. Relevance that is not known is written as 0.
+    Features that are 0 are omitted, except for the first and the last one of the first document, which define the
+    range of ids. Ids of documents are comments. Unknown relevance is written as 0. Raises ValueError if a number
+    is not finite, or if an id contains white space or #.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp(), "out.txt")
@@ -126,14 +127,14 @@ def write_letor(data: Dataset, path: str | PathLike[str]) -> None:
     Parameters
     ----------
     data
-        What to write.
+        The data set.
     path
-        Where to; a file there is replaced when all is written.
+        The file. An existing file is replaced atomically.
     """
     check_finite(data, str(path))
     for text in (*data.names, *data.documents):
         if re.search(r"[\s#]", text):
-            raise ValueError(f"'{excerpt(text)}': ids of queries and documents must have no blanks and no #")
+            raise ValueError(f"'{excerpt(text)}': ids of queries and documents must not contain white space or #")
     path, ends = Path(path), {0, data.features.shape[1] - 1}
 
     def lines() -> Iterator[str]:
@@ -153,12 +154,12 @@ def write_letor(data: Dataset, path: str | PathLike[str]) -> None:
 
 
 def _shortest(number: Any) -> str:
-    """The shortest decimal number that is read as this one."""
+    """Return the shortest decimal text that is read as this number."""
     return str(number).removesuffix(".0")
 
 
 class Fold(NamedTuple):
-    """The parts of a published split; `validation` is None where there is none."""
+    """The parts of a published split. `validation` is None if the split has none."""
 
     train: Dataset
     validation: Dataset | None
@@ -172,16 +173,16 @@ _FOLDS = (  # names of the parts: LETOR and MSLR, Yahoo LTRC set 1, Yandex IMAT 
 )
 
 
-def read_fold(folder: str | PathLike[str], *, progress: Progress = lambda _done, _of: None) -> Fold:
-    """Read the parts of a split as published, all with the same columns.
+def read_fold(folder: str | PathLike[str], *, progress: Progress = lambda _done, _size: None) -> Fold:
+    """Read the parts of a published split, all with the same columns.
 
     The folder is one of ``Fold1`` to ``Fold5`` of MQ2007, MQ2008 or MSLR-WEB10K, or that of Yahoo LTRC set 1 or of
-    Yandex IMAT 2009, with file names as they came, or those with ``.gz`` behind.
+    Yandex IMAT 2009. Files have their published names, with or without ``.gz``.
 
     Parameters
     ----------
     folder
-        Where the files are.
+        The folder with the files.
     progress
         As in `read_letor`, for each file in turn.
     """
@@ -189,41 +190,41 @@ def read_fold(folder: str | PathLike[str], *, progress: Progress = lambda _done,
     paths = next(filter(all, ([_plain_or_gzip(folder, name) for name in names] for names in _FOLDS)), None)
     if paths is None:
         known = "; ".join(" ".join(names) for names in _FOLDS)
-        raise ValueError(f"{folder}: holds no published split; its files must be named as one of: {known}")
-    there = [path for path in paths if path]
-    parts = [read_letor(path, progress=progress) for path in there]
+        raise ValueError(f"{folder}: has no published split; expected files with the names: {known}")
+    files = [path for path in paths if path]
+    parts = [read_letor(path, progress=progress) for path in files]
     base = min(part.about.base for part in parts)
     features = max(part.features.shape[1] + part.about.base - base for part in parts)
-    for position, part in enumerate(parts):
+    for i, part in enumerate(parts):
         if (part.about.base, part.features.shape[1]) != (base, features):
-            parts[position] = read_letor(there[position], features=features, base=base, progress=progress)
+            parts[i] = read_letor(files[i], features=features, base=base, progress=progress)
     return Fold(parts[0], parts[1] if len(parts) > 2 else None, parts[-1])
 
 
-def _groups_beside(path: Path) -> Groups | None:
-    """The sizes of queries in a file beside a text, if there is one."""
-    beside = next((file for file in (Path(f"{path}.query"), Path(f"{path}.group")) if file.is_file()), None)
-    if beside is None:
+def _read_groups(path: Path) -> Groups | None:
+    """Read the sizes of queries from the group file next to a text, if there is one."""
+    group_file = next((file for file in (Path(f"{path}.query"), Path(f"{path}.group")) if file.is_file()), None)
+    if group_file is None:
         return None
     try:
-        lines = beside.read_text(encoding="ascii").split("\n")
+        lines = group_file.read_text(encoding="ascii").split("\n")
     except UnicodeDecodeError:
-        raise ValueError(f"{beside.name}: must hold a whole number in each line, and is not even text") from None
+        raise ValueError(f"{group_file.name}: is not text; expected a whole number in each line") from None
     sizes = []
     for line, text in enumerate(map(str.strip, lines), 1):
         if not text:
             continue
         if not (text.isdigit() and len(text) <= DIGITS and int(text) > 0):
-            what = "must be the number of documents of a query, 1 or more"
-            raise ValueError(f"{beside.name}, line {line}: '{excerpt(text)}': {what}")
+            message = f"'{excerpt(text)}': must be the number of documents of a query, 1 or more"
+            raise ValueError(f"{group_file.name}, line {line}: {message}")
         sizes.append(int(text))
-    return Groups(beside.name, np.array(sizes, np.int64))
+    return Groups(group_file.name, np.array(sizes, np.int64))
 
 
-def _refuse_archives(name: str, start: bytes) -> None:
-    for magic, what, do in _ARCHIVES:
+def _reject_archives(name: str, start: bytes) -> None:
+    for magic, kind, remedy in _ARCHIVES:
         if start.startswith(magic):
-            raise ValueError(f"{name}: is {what}, and texts are read plain or compressed by gzip; {do}")
+            raise ValueError(f"{name}: is {kind}, but must be text, plain or compressed by gzip; {remedy}")
 
 
 def _plain_or_gzip(folder: Path, name: str) -> Path | None:
@@ -231,19 +232,19 @@ def _plain_or_gzip(folder: Path, name: str) -> Path | None:
 
 
 def _blocks(file: BufferedReader, name: str, digest: Any) -> Iterator[tuple[Bytes, int]]:
-    """Pieces of whole lines, each with its end; a line feed is added where the last line has none."""
+    """Read blocks of whole lines, each with its end. Adds a line feed if the last line has none."""
     start = file.peek(8)[:8]
-    _refuse_archives(name, start)
+    _reject_archives(name, start)
     source = gzip.GzipFile(fileobj=file) if start[:2] == _GZIP else file
     buffer = np.empty(_BLOCK, np.uint8)
     kept = 0
     while True:
         try:
-            count = source.readinto(buffer[kept:-1].data)  # one byte is left for that line feed
+            count = source.readinto(buffer[kept:-1].data)  # one byte is reserved for that line feed
         except EOFError:
             raise ValueError(f"{name}: the compressed data ends early; is the file truncated?") from None
         except (gzip.BadGzipFile, zlib.error) as error:
-            raise ValueError(f"{name}: is damaged, or not wholly gzip: {error}") from None
+            raise ValueError(f"{name}: is damaged, or not entirely gzip: {error}") from None
         if not count:
             break
         digest.update(buffer[kept : kept + count])

@@ -1,7 +1,8 @@
-"""A data set in one file that opens at once by memory map, whatever its size.
+"""The `.peek` format: a data set in one memory-mapped file, which opens instantly.
 
-Eight bytes of magic, four of version, four of the length of the header, SHA-256 of the header, the header as JSON;
-then the four arrays, each from a multiple of 64 bytes on. The header says where. All numbers are little-endian.
+The file has eight bytes of magic, four of version, four of the length of the header, SHA-256 of the header, and
+the header as JSON. The arrays follow, each aligned to 64 bytes; the header holds their locations. All numbers are
+little-endian.
 """
 
 from __future__ import annotations
@@ -27,20 +28,21 @@ SUFFIX = ".peek"
 _MAGIC, _VERSION = b"PEEKDATA", 1
 _DIGEST = hashlib.sha256().digest_size
 _START = len(_MAGIC) + 4 + 4 + _DIGEST
-_ALIGNED = 64  # bytes of a cache line, and of the widest vector instruction
-_MOST_HEADER = 1 << 20
+_ALIGNED = 64  # bytes of a cache line and of the widest vector instruction
+_MAX_HEADER = 1 << 20
 _KINDS = {"features": ("<f4",), "relevance": ("|u1", "<f4"), "offsets": ("<i8",), "queries": ("<i8",)}
 _KINDS |= {"names": ("|u1",), "documents": ("|u1",)}
 _DIMENSIONS = {"features": 2, "relevance": 1, "offsets": 1, "queries": 1, "names": 1, "documents": 1}
-_TEXTS = ("names", "documents")  # may be missing; in UTF-8, each ended by a line feed
+_TEXTS = ("names", "documents")  # optional; UTF-8, each text followed by a line feed
 
 
 def save_dataset(data: Dataset, path: str | PathLike[str]) -> None:
-    """Write a data set, so that there never is half of it under this name; numbers must be finite.
+    """Write a data set atomically. Raises ValueError if a number is not finite.
 
     >>> import tempfile
     >>> features = np.array([[0.5], [1], [0]], np.float32)
-    >>> data = Dataset(features, np.array([2, 0, 1], np.uint8), np.array([0, 2, 3]), np.array([7, 4]), Provenance("x"))
+    >>> relevance, offsets = np.array([2, 0, 1], np.uint8), np.array([0, 2, 3])
+    >>> data = Dataset(features, relevance, offsets, np.array([7, 4]), Provenance("x"))
     >>> path = Path(tempfile.mkdtemp(), "train.peek")
     >>> save_dataset(data, path)
     >>> open_dataset(path).relevance
@@ -49,22 +51,22 @@ def save_dataset(data: Dataset, path: str | PathLike[str]) -> None:
     Parameters
     ----------
     data
-        What to write.
+        The data set.
     path
-        Where to; the usual ending is ``.peek``.
+        The file, by convention with the suffix ``.peek``.
     """
     arrays = {name: getattr(data, name) for name in _KINDS if name not in _TEXTS}
-    arrays |= {name: _packed(getattr(data, name)) for name in _TEXTS if getattr(data, name)}
-    positions, end = {}, 0
+    arrays |= {name: _pack(getattr(data, name)) for name in _TEXTS if getattr(data, name)}
+    locations, end = {}, 0
     for name, array in arrays.items():
         kind = array.dtype.newbyteorder("<").str
         if kind not in _KINDS[name]:
             raise ValueError(f"{name} are {array.dtype}: must be {' or '.join(_KINDS[name])}")
-        positions[name] = {"kind": kind, "shape": list(array.shape), "start": end}
+        locations[name] = {"kind": kind, "shape": list(array.shape), "start": end}
         end = _aligned(end + array.nbytes)
     _check(arrays, str(path))
     check_finite(data, str(path))
-    header = json.dumps({"about": asdict(data.about), "arrays": positions, "size": end}).encode()
+    header = json.dumps({"about": asdict(data.about), "arrays": locations, "size": end}).encode()
 
     def write(part: Path) -> None:
         with part.open("wb") as file:
@@ -72,15 +74,15 @@ def save_dataset(data: Dataset, path: str | PathLike[str]) -> None:
             file.write(hashlib.sha256(header).digest() + header)
             first = _aligned(file.tell())
             for name, array in arrays.items():
-                _fill(file, first + positions[name]["start"])
-                file.write(np.ascontiguousarray(array, positions[name]["kind"]).data)
+                _fill(file, first + locations[name]["start"])
+                file.write(np.ascontiguousarray(array, locations[name]["kind"]).data)
             _fill(file, first + end)
 
     write_whole(Path(path), write)
 
 
 def is_compact(path: Path) -> bool:
-    """Whether a file is, or says that it is, one of `save_dataset`; a pipe is not looked into."""
+    """Return whether a file has the format or the suffix of `save_dataset`. Does not read from pipes."""
     if path.suffix == SUFFIX:
         return True
     if not path.is_file():
@@ -90,9 +92,9 @@ def is_compact(path: Path) -> bool:
 
 
 def open_dataset(path: str | PathLike[str]) -> Dataset:
-    """Open a file of `save_dataset` by memory map: only what is used is read, and writing to it changes no file.
+    """Open a file of `save_dataset` by memory map. Only used pages are read, and writing does not change the file.
 
-    A file that is foreign, damaged or cut short is a ValueError.
+    Raises ValueError if the file has another format, is damaged or is truncated.
     """
     path = Path(path)
     with path.open("rb") as file:
@@ -100,56 +102,56 @@ def open_dataset(path: str | PathLike[str]) -> Dataset:
         start = file.read(_START)
         if start[: len(_MAGIC)] != _MAGIC:
             raise ValueError(
-                f"{path.name}: is no data set of peekrank; `peekrank data TEXT --out FILE` writes one"
+                f"{path.name}: is not a peekrank data set; `peekrank data TEXT --out FILE` writes one"
             )
         version, length = (int.from_bytes(start[at : at + 4], "little") for at in (len(_MAGIC), len(_MAGIC) + 4))
         if len(start) == _START and version != _VERSION:
             raise ValueError(f"{path.name}: has format {version}; this peekrank reads format {_VERSION}")
-        header = file.read(min(length, _MOST_HEADER))
-    if len(start) < _START or len(header) < length <= _MOST_HEADER:
-        raise ValueError(f"{path.name}: is cut short within its header")
+        header = file.read(min(length, _MAX_HEADER))
+    if len(start) < _START or len(header) < length <= _MAX_HEADER:
+        raise ValueError(f"{path.name}: is truncated within its header")
     if hashlib.sha256(header).digest() != start[-_DIGEST:]:
         raise ValueError(f"{path.name}: is damaged: its header does not match its checksum")
-    about, positions, end = _read_header(header, path.name)
+    about, locations, end = _read_header(header, path.name)
     first = _aligned(_START + length)
     if size != first + end:
-        raise ValueError(f"{path.name}: has {size:,} bytes instead of {first + end:,}; is it cut short?")
-    # Copy on write, so that arrays have the same type as all others: compiled code distinguishes read-only ones.
+        raise ValueError(f"{path.name}: has {size:,} bytes instead of {first + end:,}; is it truncated?")
+    # Copy on write makes the arrays writable. Compiled code treats read-only arrays as another type.
     memory = np.asarray(np.memmap(path, np.uint8, mode="c"))
-    arrays = {name: _view(memory, first, position) for name, position in positions.items()}
+    arrays = {name: _view(memory, first, location) for name, location in locations.items()}
     _check(arrays, path.name)
-    names = _unpacked(arrays.get("names"), path.name, "names", len(arrays["queries"]))
-    documents = _unpacked(arrays.get("documents"), path.name, "documents", len(arrays["features"]))
+    names = _unpack(arrays.get("names"), path.name, "names", len(arrays["queries"]))
+    documents = _unpack(arrays.get("documents"), path.name, "documents", len(arrays["features"]))
     features, relevance, offsets, queries = (arrays[each] for each in _KINDS if each not in _TEXTS)
     return Dataset(features, relevance, offsets, queries, about, names, documents)
 
 
 def _read_header(text: bytes, name: str) -> tuple[Provenance, dict[str, Any], int]:
-    """What the data are, where the arrays are, and how many bytes they take; checksums know no sense."""
+    """Parse and validate the header. Return provenance, locations of the arrays, and their size in bytes."""
     try:
         content = read_json(text)
     except ValueError:
         content = None
     if not isinstance(content, dict) or content.keys() != {"about", "arrays", "size"}:
-        raise ValueError(f"{name}: its header must be JSON with about, arrays and size, and nothing else")
-    about, positions, size = content["about"], content["arrays"], content["size"]
+        raise ValueError(f"{name}: its header must be JSON with exactly about, arrays and size")
+    about, locations, size = content["about"], content["arrays"], content["size"]
     if not _natural(size):
         raise ValueError(f"{name}: its header has the size {excerpt(repr(size))}: must be a whole number")
-    if not isinstance(positions, dict) or not _KINDS.keys() - {*_TEXTS} <= positions.keys() <= _KINDS.keys():
-        raise ValueError(f"{name}: its header must have the arrays {', '.join(_KINDS)}, and no others")
-    for array, position in positions.items():
-        if not _sensible(array, position, size):
+    if not isinstance(locations, dict) or not _KINDS.keys() - {*_TEXTS} <= locations.keys() <= _KINDS.keys():
+        raise ValueError(f"{name}: its header must have exactly the arrays {', '.join(_KINDS)}")
+    for array, location in locations.items():
+        if not _is_valid_location(array, location, size):
             raise ValueError(
-                f"{name}: its header has a wrong kind, shape or start of {array}: {excerpt(repr(position))}"
+                f"{name}: its header has an invalid kind, shape or start of {array}: {excerpt(repr(location))}"
             )
-    return _read_about(about, name), positions, size
+    return _read_about(about, name), locations, size
 
 
-def _sensible(name: str, position: Any, size: int) -> bool:
-    """Whether an array can be where the header says it is."""
-    if not isinstance(position, dict) or position.keys() != {"kind", "shape", "start"}:
+def _is_valid_location(name: str, location: Any, size: int) -> bool:
+    """Return whether the location of an array in the header is valid."""
+    if not isinstance(location, dict) or location.keys() != {"kind", "shape", "start"}:
         return False
-    kind, shape, start = position["kind"], position["shape"], position["start"]
+    kind, shape, start = location["kind"], location["shape"], location["start"]
     return (
         kind in _KINDS[name]
         and isinstance(shape, list)
@@ -163,20 +165,21 @@ def _sensible(name: str, position: Any, size: int) -> bool:
 def _read_about(about: Any, name: str) -> Provenance:
     example = asdict(Provenance(""))
     if not isinstance(about, dict) or "source" not in about:
-        raise ValueError(f"{name}: its header does not say where the data come from")
+        raise ValueError(f"{name}: its header has no source in about")
     for key, value in about.items():
         if key not in example:
             known = ", ".join(field.name for field in fields(Provenance))
             raise ValueError(
-                f"{name}: its header has an unknown field {excerpt(repr(key))} of about: must be of {known}"
+                f"{name}: its header has an unknown field {excerpt(repr(key))} of about: must be one of {known}"
             )
         if type(value) is not type(example[key]):
-            wanted = type(example[key]).__name__
+            expected = type(example[key]).__name__
             raise ValueError(
-                f"{name}: its header has {key} = {excerpt(repr(value))} in about: must be of type {wanted}"
+                f"{name}: its header has {key} = {excerpt(repr(value))} in about: must be of type {expected}"
             )
     if not all(map(_natural, about.get("warnings", {}).values())):
-        raise ValueError(f"{name}: its header has warnings that are no counts: {excerpt(repr(about['warnings']))}")
+        counts = excerpt(repr(about["warnings"]))
+        raise ValueError(f"{name}: its header has warnings that are not counts: {counts}")
     return Provenance(**about)
 
 
@@ -184,15 +187,15 @@ def _natural(value: Any) -> bool:
     return type(value) is int and value >= 0
 
 
-def _view(memory: NDArray[np.uint8], first: int, position: dict[str, Any]) -> NDArray[Any]:
-    kind, shape = np.dtype(position["kind"]), position["shape"]
-    start = first + position["start"]
+def _view(memory: NDArray[np.uint8], first: int, location: dict[str, Any]) -> NDArray[Any]:
+    kind, shape = np.dtype(location["kind"]), location["shape"]
+    start = first + location["start"]
     array: NDArray[Any] = memory[start : start + prod(shape) * kind.itemsize].view(kind)
     return array.reshape(shape)
 
 
 def _check(arrays: dict[str, NDArray[Any]], name: str) -> None:
-    """Raise a ValueError unless the arrays fit together: compiled code trusts the offsets."""
+    """Raise ValueError unless the arrays fit together. Compiled code relies on the offsets."""
     features, relevance, offsets, queries = (arrays[each] for each in _KINDS if each not in _TEXTS)
     fits = (
         features.ndim == 2
@@ -211,20 +214,20 @@ def _check(arrays: dict[str, NDArray[Any]], name: str) -> None:
         )
 
 
-def _packed(texts: tuple[str, ...]) -> NDArray[np.uint8]:
-    """Texts in one array, each ended by a line feed, which none of them has."""
+def _pack(texts: tuple[str, ...]) -> NDArray[np.uint8]:
+    """Join texts, which contain no line feeds, into one array, each followed by a line feed."""
     return np.frombuffer("".join(f"{text}\n" for text in texts).encode(), np.uint8)
 
 
-def _unpacked(array: NDArray[np.uint8] | None, name: str, what: str, count: int) -> tuple[str, ...]:
+def _unpack(array: NDArray[np.uint8] | None, name: str, field: str, count: int) -> tuple[str, ...]:
     if array is None:
         return ()
     try:
         texts = array.tobytes().decode().split("\n")
     except UnicodeDecodeError:
-        raise ValueError(f"{name}: its {what} are not text in UTF-8") from None
+        raise ValueError(f"{name}: its {field} are not UTF-8 text") from None
     if len(texts) != count + 1 or texts[-1]:
-        raise ValueError(f"{name}: has {len(texts) - 1:,} {what}: must be {count:,}, each ended by a line feed")
+        raise ValueError(f"{name}: has {len(texts) - 1:,} {field}: must be {count:,}, each with a line feed")
     return tuple(texts[:-1])
 
 

@@ -1,4 +1,4 @@
-"""Scaling of features: within each query, or by statistics of a training part or of all that was shown."""
+"""Scaling of features: within queries, by statistics of a training part, or online."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from peekrank.data.feature_stats import centres_and_spreads
 from peekrank.types import Features, Floats, Ints, Rounds
 
 Scaling = Literal["none", "query", "global", "robust"]
-LearningScaling = Literal[Scaling, "online"]  # a file has no order in which its queries are shown
+LearningScaling = Literal[Scaling, "online"]  # online scaling needs an order of queries
 
 
 class AsinhScaler(NamedTuple):
-    """Median of each feature, and median distance from it; a constant feature has 0."""
+    """Median of each feature, and median distance from it, which is 0 for constant features."""
 
     centre: Floats
     spread: Floats
 
 
 class Standardisation(NamedTuple):
-    """Mean and standard deviation of each feature, and what they were fitted on; a constant feature has 0.
+    """Mean and standard deviation of each feature, and the data they were fitted on. Constant features have 0.
 
-    With a `squash`, they are those of asinh((x - centre) / spread).
+    With a `squash`, they are the mean and deviation of asinh((x - centre) / spread).
     """
 
     mean: Floats
@@ -37,14 +37,14 @@ class Standardisation(NamedTuple):
 
     @property
     def scaling(self) -> Scaling:
-        """What applying it is called."""
+        """The name of the scaling."""
         return "global" if self.squash is None else "robust"
 
 
 def scale_within_queries(data: Dataset) -> Dataset:
-    """Scale each feature within each query: (x - min) / (max - min), from 0 to 1; 0 where min = max.
+    """Scale each feature within each query to (x - min) / (max - min), from 0 to 1, or to 0 if min = max.
 
-    >>> from peekrank.data.dataset import About
+    >>> from peekrank.data.dataset import Provenance
     >>> features = np.array([[1, 5], [3, 5], [2, 5], [9, 9]], np.float32)
     >>> grades, offsets, queries = np.zeros(4, np.uint8), np.array([0, 3, 4]), np.array([1, 2])
     >>> scale_within_queries(Dataset(features, grades, offsets, queries, Provenance("x"))).features
@@ -56,9 +56,9 @@ def scale_within_queries(data: Dataset) -> Dataset:
     Parameters
     ----------
     data
-        Not scaled yet.
+        A data set that is not scaled yet.
     """
-    _not_scaled(data)
+    _check_not_scaled(data)
     scaled = np.empty_like(data.features)
     least, most = (np.empty(data.features.shape[1], np.float32) for _ in range(2))
     _scale_queries(data.features, data.offsets, least, most, scaled)
@@ -66,9 +66,9 @@ def scale_within_queries(data: Dataset) -> Dataset:
 
 
 def fit_standardisation(train: Dataset) -> Standardisation:
-    """Mean and standard deviation of each feature over the documents of a training part.
+    """Compute mean and standard deviation of each feature over the documents of a training part.
 
-    >>> from peekrank.data.dataset import About
+    >>> from peekrank.data.dataset import Provenance
     >>> features = np.array([[1, 5], [3, 5]], np.float32)
     >>> data = Dataset(features, np.zeros(2, np.uint8), np.array([0, 2]), np.array([1]), Provenance("x"))
     >>> fitted = fit_standardisation(data)
@@ -81,19 +81,19 @@ def fit_standardisation(train: Dataset) -> Standardisation:
     Parameters
     ----------
     train
-        Not scaled yet.
+        A data set that is not scaled yet.
     """
-    _not_scaled(train)
+    _check_not_scaled(train)
     return Standardisation(*_means_and_deviations(train.features), _origin(train))
 
 
 def fit_robustly(train: Dataset) -> Standardisation:
-    """A standardisation of asinh((x - centre) / spread): nearly linear near the centre, a logarithm far off.
+    """Fit a standardisation of asinh((x - centre) / spread), linear near the centre and logarithmic far off.
 
-    Centre and spread are median and median distance from it (`peekrank.data.feature_stats`). A few huge values then
-    neither set the scale of a feature nor decide what is learned about it.
+    Centre and spread are the median and the median distance from it (`peekrank.data.feature_stats`). So a few huge
+    values neither determine the scale of a feature nor dominate its weight.
 
-    >>> from peekrank.data.dataset import About
+    >>> from peekrank.data.dataset import Provenance
     >>> features = np.array([[0], [1], [2], [3], [1e6]], np.float32)
     >>> data = Dataset(features, np.zeros(5, np.uint8), np.array([0, 5]), np.array([1]), Provenance("x"))
     >>> standardise(data, fit_standardisation(data)).features[:, 0].round(2)
@@ -104,9 +104,9 @@ def fit_robustly(train: Dataset) -> Standardisation:
     Parameters
     ----------
     train
-        Not scaled yet.
+        A data set that is not scaled yet.
     """
-    _not_scaled(train)
+    _check_not_scaled(train)
     squash = AsinhScaler(*centres_and_spreads(train.features))
     squashed = np.empty_like(train.features)
     _squash(train.features, *squash, squashed)
@@ -126,16 +126,16 @@ def _origin(train: Dataset) -> str:
 
 
 def standardise(data: Dataset, fitted: Standardisation) -> Dataset:
-    """Scale each feature: (x - mean) / deviation, squashed first or not; 0 where the training part has one value.
+    """Scale each feature to (x - mean) / deviation, after the squash if there is one. Constant features become 0.
 
     Parameters
     ----------
     data
-        Not scaled yet.
+        A data set that is not scaled yet.
     fitted
-        From `fit_standardisation` or `fit_robustly`, of the same number of features.
+        The result of `fit_standardisation` or `fit_robustly`, with the same number of features.
     """
-    _not_scaled(data)
+    _check_not_scaled(data)
     if data.features.shape[1] != len(fitted.mean):
         raise ValueError(
             f"{data.about.source}: has {data.features.shape[1]} features, but the scaling was fitted on "
@@ -146,15 +146,16 @@ def standardise(data: Dataset, fitted: Standardisation) -> Dataset:
         _squash(source, *fitted.squash, scaled)
         source = scaled
     if not _standardise(source, fitted.mean, fitted.deviation, scaled):
-        raise ValueError(f"{data.about.source}: features are so far from the training part's that float32 ends")
+        raise ValueError(f"{data.about.source}: features are too far from the training part for float32")
     about = replace(data.about, scaling=fitted.scaling, fitted_on=fitted.fitted_on)
     return data._replace(features=scaled, about=about)
 
 
 class Online(NamedTuple):
-    """What a run shows if features are standardised on the way, and the statistics after its last round.
+    """The lists of a run with online standardisation, and the statistics after its last round.
 
-    Of n queries there are 2 n lists: q as it is when first shown, and n + q with the statistics of all.
+    For n queries there are 2 n lists. List q is the query with the statistics at its first round, and list n + q
+    with those of all queries.
     """
 
     rounds: Rounds
@@ -163,11 +164,11 @@ class Online(NamedTuple):
 
 
 def standardise_online(data: Dataset, sequence: Ints) -> Online:
-    """Scale each query, when it is first shown, by mean and deviation of all documents shown so far, its own too.
+    """Scale each query, when it is first shown, by mean and deviation of all documents so far, including its own.
 
-    A feature that was constant so far is 0. Once all queries were shown, statistics no longer change.
+    A feature that was constant so far becomes 0. Once all queries have been shown, the statistics are final.
 
-    >>> from peekrank.data.dataset import About
+    >>> from peekrank.data.dataset import Provenance
     >>> features = np.array([[1], [3], [2]], np.float32)
     >>> data = Dataset(features, np.zeros(3, np.uint8), np.array([0, 2, 3]), np.array([7, 4]), Provenance("x"))
     >>> rounds, sequence, fitted = standardise_online(data, np.array([1, 0, 0, 1]))
@@ -181,13 +182,13 @@ def standardise_online(data: Dataset, sequence: Ints) -> Online:
     Parameters
     ----------
     data
-        Not scaled yet, with grades.
+        A data set with grades that is not scaled yet.
     sequence
-        The query of each round: all queries in some order, then all in some order, and so on; it may end anywhere.
+        The query of each round: permutations of all queries, one after the other. The last one may be incomplete.
     """
-    _not_scaled(data)
+    _check_not_scaled(data)
     (documents, d), queries = data.features.shape, len(data.queries)
-    scaled = np.zeros((2 * documents, d), np.float32)  # what is never shown takes no memory
+    scaled = np.zeros((2 * documents, d), np.float32)  # unused pages take no memory
     mean, squares, deviation = (np.zeros(d) for _ in range(3))
     first, later = sequence[:queries], sequence[queries:]
     _standardise_in_order(data.features, data.offsets, first, mean, squares, deviation, scaled)
@@ -202,7 +203,7 @@ def standardise_online(data: Dataset, sequence: Ints) -> Online:
     )
 
 
-def _not_scaled(data: Dataset) -> None:
+def _check_not_scaled(data: Dataset) -> None:
     if data.about.scaling != "none":
         raise ValueError(f"{data.about.source}: is scaled already ({data.about.scaling})")
 
@@ -256,7 +257,7 @@ def _standardise_in_order(
     deviation: Floats,
     scaled: Features,
 ) -> None:
-    """Welford's recursion: of equal numbers, the mean is exactly that number and the deviation exactly 0."""
+    """Compute by Welford's recursion. For equal numbers, the mean is exact and the deviation exactly 0."""
     count = 0
     for query in order:
         first, last = offsets[query], offsets[query + 1]
@@ -273,7 +274,7 @@ def _standardise_in_order(
 
 @kernel
 def _standardise(features: Features, mean: Floats, deviation: Floats, scaled: Features) -> bool:
-    """Whether all of it is finite."""
+    """Standardise features, and return whether all results are finite."""
     finite = True
     for row in range(len(features)):
         for column in range(len(mean)):

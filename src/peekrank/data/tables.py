@@ -1,4 +1,4 @@
-"""Data sets from tables in memory: NumPy arrays, and data frames of pandas or polars, which are not needed."""
+"""Data sets from NumPy arrays and from pandas or polars data frames. Neither library is required."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from peekrank.types import Features
 def dataset_of(
     table: Any, relevance: Any = None, queries: Any = None, *, documents: Any = None, source: str = "a table"
 ) -> Dataset:
-    """Make a data set of a table, a row for each document.
+    """Make a data set from a table with a row for each document.
 
-    Documents of one query come together, in the order of the table, wherever they stand.
+    The result groups documents by query and keeps their order within a query.
 
     >>> features = np.array([[0.5, 1], [2, 0], [1, 1]])
     >>> data = dataset_of(features, relevance=[1, 0, 2], queries=[7, 4, 7], documents=["x", "y", "z"])
@@ -33,30 +33,30 @@ def dataset_of(
     Parameters
     ----------
     table
-        Features: a 2-D array, or a data frame.
+        The features, as a 2-D array or a data frame.
     relevance, queries, documents
-        Relevance of each document, 0 or more (None: not known, 0); the query of each, numbers or texts (None: all
-        are of one); and their ids, if they have any. Each is an array, or the name of a column of the data frame,
-        which is then no feature.
+        The relevance of each document, 0 or more (None: unknown, treated as 0), its query, a number or a string
+        (None: one query), and its id (None: no ids). Each is an array, or the name of a column of the data frame,
+        which is then not a feature.
     source
-        What messages call it.
+        Name of the table in messages.
     """
-    given = {"relevance": relevance, "queries": queries, "documents": documents}
-    columns = {name: value for name, value in given.items() if isinstance(value, str)}
-    features = _features(table, columns, source)
+    fields = {"relevance": relevance, "queries": queries, "documents": documents}
+    columns = {name: value for name, value in fields.items() if isinstance(value, str)}
+    features = _extract_features(table, columns, source)
     rows = len(features)
     known = {
-        name: _column(np.asarray(table[value] if isinstance(value, str) else value), name, rows, source)
-        for name, value in given.items()
+        name: _check_column(np.asarray(table[value] if isinstance(value, str) else value), name, rows, source)
+        for name, value in fields.items()
         if value is not None
     }
-    numbers, names = _numbered(known.get("queries", np.zeros(rows, np.int64)), source)
+    numbers, names = _number_queries(known.get("queries", np.zeros(rows, np.int64)), source)
     ids, offsets, order, scattered = gather_queries(numbers)
     order = np.arange(rows) if order is None else order
     warnings = {"scattered_queries": scattered, "documents_without_relevance": 0 if "relevance" in known else rows}
     data = Dataset(
         np.ascontiguousarray(features[order]),
-        _relevance(known.get("relevance", np.zeros(rows)), source)[order],
+        _as_relevance(known.get("relevance", np.zeros(rows)), source)[order],
         offsets,
         np.arange(1, len(ids) + 1) if names else ids,
         Provenance(source, warnings=warnings),
@@ -67,23 +67,23 @@ def dataset_of(
     return data
 
 
-def _features(table: Any, columns: dict[str, str], source: str) -> Features:
-    """The columns that are features, as numbers."""
+def _extract_features(table: Any, columns: dict[str, str], source: str) -> Features:
+    """Return the columns that are features, as float32."""
     if hasattr(table, "columns"):
-        there = list(map(str, table.columns))
-        for what, name in columns.items():
-            if name not in there:
-                raise ValueError(f"{source}: has no column '{name}' for {what}: {suggest(name, there)}")
+        existing = list(map(str, table.columns))
+        for field, name in columns.items():
+            if name not in existing:
+                raise ValueError(f"{source}: has no column '{name}' for {field}: {suggest(name, existing)}")
         named = [name for name in table.columns if str(name) not in columns.values()]
         parts = {name: np.asarray(table[name]) for name in named}
         for name, values in parts.items():
             if values.dtype.kind not in "biuf":
-                what = f"column '{excerpt(str(name))}' does not hold numbers"
-                raise ValueError(f"{source}: {what}; leave it out, or name it as queries or documents")
+                problem = f"column '{excerpt(str(name))}' does not hold numbers"
+                raise ValueError(f"{source}: {problem}; remove it, or name it as queries or documents")
         features = np.column_stack(list(parts.values())) if parts else np.empty((0, 0))
     elif columns:
-        what, name = next(iter(columns.items()))
-        raise ValueError(f"{source}: {what} = '{name}' names a column, but the table is no data frame")
+        field, name = next(iter(columns.items()))
+        raise ValueError(f"{source}: {field} = '{name}' names a column, but the table is not a data frame")
     else:
         features = np.asarray(table)
     if features.ndim != 2 or not features.size or features.dtype.kind not in "biuf":
@@ -93,26 +93,26 @@ def _features(table: Any, columns: dict[str, str], source: str) -> Features:
         return features.astype(np.float32)
 
 
-def _column(values: NDArray[Any], name: str, rows: int, source: str) -> NDArray[Any]:
+def _check_column(values: NDArray[Any], name: str, rows: int, source: str) -> NDArray[Any]:
     if values.shape != (rows,):
         shape = " x ".join(map(str, values.shape)) or "a single value"
         raise ValueError(f"{source}: {name} are {shape}: must be {rows}, one for each document")
     return values
 
 
-def _numbered(queries: NDArray[Any], source: str) -> tuple[NDArray[np.int64], list[str]]:
-    """Queries as numbers, and the names that these stand for, if they were no whole numbers."""
+def _number_queries(queries: NDArray[Any], source: str) -> tuple[NDArray[np.int64], list[str]]:
+    """Return queries as numbers, and their names if they were not whole numbers."""
     if queries.dtype.kind in "iu" and queries.min() >= 0 and queries.max() < 2**63:
         return queries.astype(np.int64), []
     if queries.dtype.kind == "f":
-        raise ValueError(f"{source}: queries are {queries.dtype}: must be whole numbers or texts")
+        raise ValueError(f"{source}: queries are {queries.dtype}: must be whole numbers or strings")
     numbers: dict[str, int] = {}
     coded = np.array([numbers.setdefault(str(query), len(numbers)) for query in queries], np.int64)
     return coded, list(numbers)
 
 
-def _relevance(values: NDArray[Any], source: str) -> NDArray[Any]:
+def _as_relevance(values: NDArray[Any], source: str) -> NDArray[Any]:
     if values.dtype.kind not in "biuf" or not np.all(values >= 0):
-        raise ValueError(f"{source}: relevance must be numbers, 0 or more, and known for every document")
+        raise ValueError(f"{source}: relevance must be a number for every document, 0 or more")
     whole = values.max() <= 255 and np.array_equal(values, np.rint(values))
     return values.astype(np.uint8 if whole else np.float32)

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from peekrank._jit import machine_code
+from peekrank._jit import compile_for
 from peekrank._util.text import pluralize
 from peekrank.engine import serialization
-from peekrank.engine.calls import (
+from peekrank.engine.entry_points import (
     BAD_FEATURES,
     BAD_TOKEN,
     NO_PERMUTATION,
     WELL,
     are_uniform,
-    compiled_calls,
-    compiled_off_policy,
+    entry_points,
     no_counts,
+    off_policy_entry_point,
 )
 from peekrank.engine.state import AgentState
 from peekrank.engine.uniforms import Uniforms
@@ -70,13 +71,43 @@ class Agent(AgentState):
             learner.kernels.propensities is not None,
             learner.kernels.counts_rounds,
         )
-        ranking, token, numbers = np.empty(m, dtype=np.int64), np.empty(self._token_shape), np.empty(self.shape.k)
-        (rank, update), X = compiled_calls(learner.kernels), self._no_features
-        self._rank = machine_code(
-            rank, self._memory, self._everyone, X, self._random.rows, 0, ranking, token, numbers
+        self._rank: Callable[..., int] = self._first_rank
+        self._update: Callable[..., int] = self._first_update
+        self._are_uniform: Callable[[Floats], bool] = self._first_are_uniform
+
+    def compile(self) -> Agent:
+        """Compile now what `rank` and `update` would compile at their first call, and return the agent."""
+        self._compile_rank()
+        self._compile_update()
+        return self
+
+    def _compile_rank(self) -> None:
+        ranking, token = self._everyone, np.empty(self._token_shape)
+        self._rank = compile_for(
+            entry_points(self.learner.kernels).rank,
+            *(self._memory, self._everyone, self._no_features, self._random.rows, 0, ranking, token, self._answer),
         )
-        self._update = machine_code(update, self._memory, self._everyone, X, ranking, token, numbers)
-        self._are_uniform = machine_code(are_uniform, numbers)
+
+    def _compile_update(self) -> None:
+        ranking, token = self._everyone, np.empty(self._token_shape)
+        self._update = compile_for(
+            entry_points(self.learner.kernels).update,
+            *(self._memory, self._everyone, self._no_features, ranking, token, self._answer),
+        )
+
+    # Entry points are compiled at their first call: a simulation needs none of them.
+
+    def _first_rank(self, *arguments: Any) -> int:
+        self._compile_rank()
+        return self._rank(*arguments)
+
+    def _first_update(self, *arguments: Any) -> int:
+        self._compile_update()
+        return self._update(*arguments)
+
+    def _first_are_uniform(self, numbers: Floats) -> bool:
+        self._are_uniform = compile_for(are_uniform, self._answer)
+        return self._are_uniform(numbers)
 
     def _n_uniforms(self, n: int) -> int:
         """Return the number of uniforms that a list of n items needs."""
@@ -176,7 +207,7 @@ class Agent(AgentState):
         token[0] = 0  # another policy chose this ranking, so the learner did not explore
         arguments = (self._memory, items, X, rows, shown_propensities, token)
         with self._lock:
-            machine_code(compiled_off_policy(self.learner.kernels), *arguments)(*arguments)
+            compile_for(off_policy_entry_point(self.learner.kernels), *arguments)(*arguments)
         return decision._replace(ranking=shown_ranking, propensities=shown_propensities)
 
     def n_uniforms(self, n: int | None = None) -> int:

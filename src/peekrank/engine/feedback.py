@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from peekrank._jit import kernel
-from peekrank.engine.calls import Counts, count_answer
+from peekrank.engine.entry_points import Counts, count_answer
 from peekrank.streams.click_stream import COINS, fill_feedback
 from peekrank.types import ClickFeedback, ClickProbabilities, Floats, Grades, Ints, Rounds
 

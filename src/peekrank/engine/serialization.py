@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from peekrank import __version__
 from peekrank._util.text import excerpt
 from peekrank._util.validate import check_int
-from peekrank.engine.calls import Counts
+from peekrank.engine.entry_points import Counts
 from peekrank.learners import learner as learner_named
 from peekrank.spec import format_spec
 from peekrank.types import Learner, Shape, State
@@ -99,8 +99,10 @@ def fill(saved: SavedAgent, state: State, counts: Counts) -> None:
     for name, array in counts._asdict().items():
         if np.any((array < 0) | (array > _MAX_COUNT)):
             raise ValueError(f"this saved agent is invalid: its number of {name} is out of range")
-    if fault := saved.learner.fault(state):
-        raise ValueError(f"this saved agent is invalid: {fault}")
+    try:
+        saved.learner.validate_state(state)
+    except ValueError as error:
+        raise ValueError(f"this saved agent is invalid: {error}") from None
 
 
 def copy_persistent(learner: Learner, state: State, counts: Counts, new_state: State, new_counts: Counts) -> None:

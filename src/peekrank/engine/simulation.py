@@ -10,10 +10,10 @@ from typing import NamedTuple, Protocol, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from peekrank._jit import kernel, machine_code, specialise, unspecialised
+from peekrank._jit import compile_for, kernel, pinned, specialise, unspecialised
 from peekrank._util.validate import check_ascending
 from peekrank.engine.agent import Agent
-from peekrank.engine.calls import Counts, name_of, set_items_of
+from peekrank.engine.entry_points import Counts, name_of, set_items_of
 from peekrank.engine.feedback import (
     NOBODY,
     FeedbackSource,
@@ -57,6 +57,14 @@ class Chunk(NamedTuple):
     relevance: NDArray[np.uint8]
     rankings: Ints  # filled with the rankings shown
     explored: NDArray[np.bool_]  # filled with whether the learner explored
+
+
+class LoopMemory(NamedTuple):
+    """What the compiled loop reads and writes in every round."""
+
+    state: State
+    counts: Counts
+    source: FeedbackSource
 
 
 class Run(Protocol):
@@ -260,18 +268,19 @@ class _CompiledRun:
         lengths = _check_fit(agent, rounds)
         self._rng = agent._random.rewound_generator()
         feedback, token = np.empty(shape.k), np.zeros(learner.token_size(shape))
-        memory, everyone = (agent._state, agent._counts), np.arange(shape.m)
+        everyone = np.arange(shape.m)
         items = everyone[:0] if rounds.items is None or learner.variable_length else rounds.items
         lists = rounds.features, rounds.offsets, items, everyone
         source = FeedbackSource(rounds.visitors or NOBODY, agent._grades, np.empty(COINS * shape.k))
-        self._fixed = (*memory, source, *lists, feedback, token)
+        memory = pinned(LoopMemory(agent._state, agent._counts, source))
+        self._fixed = (memory, *lists, feedback, token)
         sizes, which = np.unique(lengths, return_inverse=True)
         self._draws = np.array([agent._n_uniforms(int(n)) for n in sizes])[which]
         self._uniforms = np.zeros((chunk_length(int(lengths.max())), self._draws.max()))
         numbers, marks = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.bool_)
         relevance = np.empty(0, dtype=np.uint8)
         loop = compiled_loop(learner.kernels, clicks=rounds.visitors is not None)
-        self._loop = machine_code(loop, *self._fixed, self._uniforms, numbers, relevance, numbers, marks)
+        self._loop = compile_for(loop, *self._fixed, self._uniforms, numbers, relevance, numbers, marks)
 
     def start(self, chunk: Chunk) -> None:
         """Start a chunk."""
@@ -318,6 +327,7 @@ def compiled_loop(kernels: Kernels, *, clicks: bool = False) -> Callable[..., No
     return specialise(
         _loop,
         name,
+        inline_all=True,
         _set_items=set_items_of(kernels),
         _rank=kernels.rank,
         _update=kernels.update,
@@ -332,9 +342,7 @@ _reveal: Callable[[FeedbackSource, Counts, int, Ints, Grades, Ints, Floats], Non
 
 
 def _loop(
-    state: State,
-    counts: Counts,
-    source: FeedbackSource,
+    memory: LoopMemory,
     features: Features,
     offsets: Ints,
     items: Ints,
@@ -347,7 +355,7 @@ def _loop(
     rankings: Ints,
     explored: NDArray[np.bool_],
 ) -> None:
-    start = 0
+    state, counts, source, start = memory.state, memory.counts, memory.source, 0
     for t in range(len(lists)):
         first, last = offsets[lists[t]], offsets[lists[t] + 1]
         X = features[first:last]

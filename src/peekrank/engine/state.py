@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from threading import Lock
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from peekrank._jit import held, machine_code
+from peekrank._jit import compile_for, pinned
 from peekrank._util.validate import check_int
 from peekrank.engine import serialization
-from peekrank.engine.calls import (
+from peekrank.engine.entry_points import (
     Counts,
     Memory,
     are_known,
@@ -45,10 +46,23 @@ class AgentState:
             learner.transform_feedback(grades), np.float64, grades.shape, "transformed feedback"
         )
         self._make_room(shape.m)
-        self._check = machine_code(first_not_finite, self._no_features)
-        if self._by_item:
-            self._are_known = machine_code(are_known, self._everyone, 0)
-            self._fill_rows = machine_code(fill_rows, *[self._everyone] * 3)
+        self._check: Callable[[Features], int] = self._first_check
+        self._are_known: Callable[[Ints, int], bool] = self._first_are_known
+        self._fill_rows: Callable[[Ints, Ints, Ints], bool] = self._first_fill_rows
+
+    # Kernels are compiled at their first call.
+
+    def _first_check(self, X: Features) -> int:
+        self._check = compile_for(first_not_finite, self._no_features)
+        return self._check(X)
+
+    def _first_are_known(self, items: Ints, m: int) -> bool:
+        self._are_known = compile_for(are_known, self._everyone, 0)
+        return self._are_known(items, m)
+
+    def _first_fill_rows(self, items: Ints, ranking: Ints, rows: Ints) -> bool:
+        self._fill_rows = compile_for(fill_rows, *[self._everyone] * 3)
+        return self._fill_rows(items, ranking, rows)
 
     def _make_room(self, room: int) -> None:
         """Allocate state for `room` items and copy what was learned about the present ones."""
@@ -60,7 +74,7 @@ class AgentState:
         self._state, self._counts = state, counts
         self._room, self._everyone, self._present = room, np.arange(room), None
         self._no_features = np.empty((room, d), dtype=np.float32)
-        self._memory = held(Memory(state, counts, self._grades, np.empty(room, dtype=np.bool_), np.empty(k)))
+        self._memory = pinned(Memory(state, counts, self._grades, np.empty(room, dtype=np.bool_), np.empty(k)))
 
     def add(self, count: int = 1) -> Ints:
         """Add new items, about which nothing is known yet, and return their numbers, which are permanent.

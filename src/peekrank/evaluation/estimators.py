@@ -1,8 +1,7 @@
-"""Estimates of what another ranking would have been worth, decision by decision, in compiled loops.
+"""Compiled estimators of the value of another ranking, decision by decision.
 
-A row is a candidate, or a pair of candidates. Its gain is known if it was seen, which had a known propensity, and
-the value of a policy is the sum of its weights times the gains of all rows. Formulas and proofs are on the page
-docs/theory/evaluation.md.
+A row is a candidate or a pair of candidates. Its gain is known if it was seen, which had a known propensity. The
+value of a policy is the sum over all rows of weight times gain. docs/theory/evaluation.md has formulas and proofs.
 """
 
 from __future__ import annotations
@@ -17,27 +16,27 @@ from peekrank.kernels.confidence import Bound, Interval, lower_mean, observe_at
 from peekrank.types import Features, Floats, Ints
 
 IPS, WEIGHT, TOTAL, DR, CUT, MISSING, LARGEST = range(7)  # columns of `fill_terms`
-_MOST_SORTED = 16  # rows seen; of more, all weights are added up for a limit
-_PRIOR = 1.0  # answers that the regression takes for average ones
+_MAX_SORTED = 16  # rows seen; beyond that, the sum of all weights serves as the limit
+_PRIOR = 1.0  # weight of the overall mean in the regression, in observations
 
 
 class Rows(NamedTuple):
-    """What estimates are made of: decision t has the rows ``offsets[t]:offsets[t + 1]``."""
+    """Observations: decision t has the rows ``offsets[t]:offsets[t + 1]``."""
 
     offsets: Ints
-    propensity: Floats  # of each row to be seen
-    gain: Floats  # above the least that is possible; NaN: not seen
+    propensity: Floats  # probability of each row to be seen
+    gain: Floats  # minus the smallest possible gain; NaN: not seen
     subject: Ints  # rows with the same number have similar gains: items, or pairs of them
-    seen: Ints  # how many rows of each decision are seen
-    span: float  # the largest gain that is possible
-    origin: float = 0.0  # the gain that stands for nothing: what IPS takes for gains that are not seen
+    seen: Ints  # number of rows seen in each decision
+    span: float  # largest possible gain
+    origin: float = 0.0  # gain that IPS assumes for rows that were not seen
 
 
 class Target(NamedTuple):
-    """What is to be estimated: a weight for each row, and what is known of each decision without an estimate.
+    """Estimand: a weight for each row, and the part of each decision that is known.
 
-    The value of decision t is ``weights @ gains`` of its rows, plus a number that is from ``known[t]`` to
-    ``known[t] + spare[t]``. Before the decision it was known that these are from ``least[t]`` to ``most[t]``.
+    The value of decision t is ``weights @ gains`` of its rows, plus a number from ``known[t]`` to
+    ``known[t] + spare[t]``. Bounds known before the decision are ``least[t]`` and ``most[t]``.
     """
 
     weights: Floats
@@ -47,7 +46,7 @@ class Target(NamedTuple):
     most: Floats
 
     def minus(self, other: Target) -> Target:
-        """The difference of two."""
+        """Return the difference of two estimands."""
         return Target(
             self.weights - other.weights,
             self.known - other.known - other.spare,
@@ -59,7 +58,7 @@ class Target(NamedTuple):
 
 @kernel
 def fill_weights(offsets: Ints, discounts: Floats, starts: Ints, ranks: Ints, out: Floats) -> None:
-    """What a measure makes of ranks: those of decision t are discounted by ``discounts[starts[t]:]``.
+    """Fill the discount of each rank; decision t uses ``discounts[starts[t]:]``.
 
     >>> out = np.empty(3)
     >>> fill_weights(np.array([0, 2, 3]), np.array([1.0, 0.5, 2.0]), np.array([0, 2]), np.array([1, 0, 0]), out)
@@ -73,16 +72,16 @@ def fill_weights(offsets: Ints, discounts: Floats, starts: Ints, ranks: Ints, ou
 
 @kernel
 def fill_means(rows: Rows, sums: Floats, counts: Floats, out: Floats) -> None:
-    """Predict the gain of each row by the mean of what was seen of its subject in earlier decisions.
+    """Predict the gain of each row by the mean gain of its subject in earlier decisions.
 
-    One more answer, as good as the mean of all, counts for each subject; half of the span before the first.
+    Each subject has one prior observation: the mean of all, or half of the span before the first.
 
     Parameters
     ----------
     rows
-        What was seen.
+        Observations.
     sums, counts
-        Zeros, one for each subject; changed.
+        Zeros, one for each subject; modified.
     out
         Filled.
 
@@ -118,13 +117,13 @@ def fill_ridge(
     Parameters
     ----------
     rows, X
-        What was seen, and the features of each row.
+        Observations, and the features of each row.
     scale
-        What each feature is divided by.
+        Divisor of each feature.
     P, w
-        The identity and zeros, for one number more than there are features; changed.
+        The identity and zeros, of dimension d + 1; modified.
     x, u
-        Memory to work in, as long as w.
+        Work arrays, as long as w.
     out
         Filled.
     """
@@ -156,21 +155,21 @@ def fill_ridge(
 
 @kernel
 def fill_terms(rows: Rows, weights: Floats, predicted: Floats, largest: float, out: Floats) -> None:
-    """What each decision adds to the estimates, a column for each.
+    """Fill the terms of each decision, one column per estimate.
 
-    IPS: sum of weight x gain / propensity over rows seen, gains from the origin on; WEIGHT: the same with gain 1;
-    TOTAL: sum of weights; DR: doubly robust; CUT: by how much cutting 1/probability off at `largest` can bias the
-    decision's term; MISSING: what rows that could not be seen may add; LARGEST: largest 1/propensity. WEIGHT and
-    TOTAL are of absolute weights.
+    IPS: sum of weight x gain / propensity over rows seen, with gains relative to the origin. WEIGHT: the same with
+    gain 1. TOTAL: sum of weights. DR: doubly robust. CUT: largest bias of the term by clipping 1/propensity at
+    `largest`. MISSING: largest contribution of rows with propensity 0. LARGEST: largest 1/propensity. WEIGHT and
+    TOTAL use absolute weights.
 
     Parameters
     ----------
     rows, weights, predicted
-        What was seen, what is estimated, and a prediction of each gain.
+        Observations, weights of the estimand, and a prediction of each gain.
     largest
-        What 1/propensity is cut off at; infinity for nothing.
+        Clip 1/propensity at this value; infinity for no clipping.
     out
-        Filled, a row for each decision.
+        Filled, one row per decision.
     """
     for t in range(len(rows.seen)):
         term = out[t]
@@ -195,10 +194,10 @@ def fill_terms(rows: Rows, weights: Floats, predicted: Floats, largest: float, o
 
 @kernel
 def _top(weights: Floats, rows: Rows, t: int, space: Floats) -> float:
-    """Sum of the absolute weights that can be seen at once, or more."""
+    """Return an upper bound on the sum of absolute weights that can be seen at once."""
     first, last, k = rows.offsets[t], rows.offsets[t + 1], rows.seen[t]
     total = 0.0
-    if k > _MOST_SORTED or k >= last - first:
+    if k > _MAX_SORTED or k >= last - first:
         for i in range(first, last):
             total += abs(weights[i])
         return total
@@ -215,12 +214,12 @@ def _top(weights: Floats, rows: Rows, t: int, space: Floats) -> float:
 
 
 @kernel
-def _take(
+def _observe_decision(
     rows: Rows, target: Target, predicted: Floats, t: int, sign: float, bound: Bound, reach: Floats, sums: Floats
 ) -> None:
-    """Take decision t as evidence on one side; the last of `reach`, `sums` and lower limits is for bets.
+    """Update one side of the interval with decision t; the last entry of `reach` and `sums` is for bets.
 
-    A prediction is kept so close to the harmless end that a row seen cannot take more than `reach` from the sum.
+    Predictions are clipped so that a row seen cannot lower the sum by more than `reach`.
     """
     rates, top = len(reach) - 1, _top(target.weights, rows, t, sums[2])
     base, seen = sums[0], sums[1]
@@ -254,31 +253,31 @@ def walk(
     predicted: Floats,
     interval: Interval,
     alpha: float,
-    looks: Ints,
-    found: Floats,
+    checkpoints: Ints,
+    ends: Floats,
     tracks: Floats,
     space: Floats,
 ) -> None:
-    """Take all decisions as evidence, and note the interval after some of them.
+    """Update an interval with all decisions, and store it after some of them.
 
     Parameters
     ----------
     rows, target, predicted
-        What was seen, what is estimated, and a prediction of each gain.
+        Observations, estimand, and a prediction of each gain.
     interval
-        Evidence before the first decision, with growing scales.
+        State before the first decision, with growing scales.
     alpha
-        Probability of an error.
-    looks
-        After which numbers of decisions to note the interval, ascending.
-    found
+        Error probability.
+    checkpoints
+        Numbers of decisions after which to store the interval, ascending.
+    ends
         Filled: lower and upper ends.
     tracks
         Filled for betting, in pairs of rows: observations and their lower limits, of the value and its negative.
     space
-        Five rows of memory to work in, longer than the number of rates and than 16.
+        Five work arrays, longer than the number of rates and than 16.
     """
-    rates, look = len(interval.below.rates), 0
+    rates, stored = len(interval.below.rates), 0
     reach, sums, totals, squares = space[3][: rates + 1], space[:3], space[4][:2], space[4][2:4]
     totals[:] = 0
     squares[:] = 0
@@ -290,12 +289,12 @@ def walk(
             variance = (squares[side] + bound.scales[0] ** 2 / 4) / (t + 1)
             reach[rates] = max(bound.scales[0], sqrt(variance * (t + 1) * log(t + 2.0) / (2 * log(2 / alpha)))) / 4
             mean = totals[side] / (t + 1)
-            _take(rows, target, predicted, t, 1.0 - 2 * side, bound, reach, sums)
+            _observe_decision(rows, target, predicted, t, 1.0 - 2 * side, bound, reach, sums)
             totals[side] += sums[1, rates]
             squares[side] += (sums[1, rates] - mean) ** 2
             tracks[2 * side, t] = sums[1, rates]
             tracks[2 * side + 1, t] = sums[0, rates]
-        if look < len(looks) and looks[look] == t + 1:
-            found[0, look] = lower_mean(interval.below, alpha / 2)
-            found[1, look] = -lower_mean(interval.above, alpha / 2)
-            look += 1
+        if stored < len(checkpoints) and checkpoints[stored] == t + 1:
+            ends[0, stored] = lower_mean(interval.below, alpha / 2)
+            ends[1, stored] = -lower_mean(interval.above, alpha / 2)
+            stored += 1

@@ -1,4 +1,4 @@
-"""The value of policies on a log, and of their differences: estimates, intervals, and what they rest on."""
+"""Off-policy evaluation: values of policies on a log and their differences, with confidence intervals."""
 
 from __future__ import annotations
 
@@ -15,58 +15,62 @@ from peekrank.evaluation.estimators import Rows, Target
 from peekrank.evaluation.log import Log
 from peekrank.evaluation.pairs import fill_pairs, pair_propensities
 from peekrank.evaluation.policies import Policy
-from peekrank.evaluation.supported_measures import by_items, gains_of, refuse
+from peekrank.evaluation.supported_measures import by_items, gains_of, reject
 from peekrank.kernels.confidence import Interval, bet_bound, fill_bets
 from peekrank.measures import PairwiseLoss
 from peekrank.regret import default_checkpoints
 from peekrank.types import Floats, Ints, LinearMeasure, Measure
 
 Regression = Literal["items", "features", "none"]
-_LOOKS = 64
+_CHECKPOINTS = 64
 
 
 class Estimate(NamedTuple):
-    """What is known of a policy's mean value per decision, or of the difference of two.
+    """Estimate of a policy's mean value per decision, or of the difference of two policies.
 
-    Intervals at 1 - alpha: `fixed_n` may be looked at once, at a number of decisions chosen beforehand; `anytime`
-    after every decision, whatever the policies do; `betting` after every decision, if the value stays the same.
+    The intervals have level 1 - alpha. `fixed_n` is valid once, at a number of decisions chosen beforehand.
+    `anytime` is valid after every decision, even if values change. `betting` is valid after every decision if the
+    value is stationary.
     """
 
     name: str
-    baseline: str  # the other policy of a difference; "" for a policy by itself
+    baseline: str  # the policy that is subtracted; "" for a single policy
     decisions: int
     ips: float
     snips: float | None  # None for a difference
-    dr: float
-    std_error: float  # standard error of the doubly robust estimate
+    dr: float  # doubly robust estimate
+    std_error: float  # standard error of `dr`
     ips_std_error: float
     fixed_n: tuple[float, float]
     anytime: tuple[float, float]
     betting: tuple[float, float]
-    ess: float  # sample size
-    max_weight: float  # weight
-    clip_bias: float  # bias that cutting off weights may have caused, at most
-    support_gap: float  # how far off it may be since candidates could not be seen, at most; in all intervals
-    unsupported: tuple[tuple[str, int], ...]  # these candidates, with the number of decisions, the worst first
+    ess: float  # effective sample size
+    max_weight: float  # largest 1/propensity of a candidate that was seen and counts; 0 if no weight was used
+    clip_bias: float  # largest bias that clipping may have caused
+    support_gap: float  # largest error by candidates with propensity 0; included in all intervals
+    unsupported: tuple[tuple[str, int], ...]  # these candidates with their number of decisions, most first
     checkpoints: Ints  # numbers of decisions
-    means: Floats  # doubly robust estimates after these
-    lows: Floats  # ends of `anytime` after these
+    means: Floats  # doubly robust estimates at the checkpoints
+    lows: Floats  # ends of `anytime` at the checkpoints
     highs: Floats
 
     @property
     def verdict(self) -> str:
-        """What a difference says, whenever one looks: the value is higher, lower, or this is undecided."""
+        """Whether the value is ``higher`` or ``lower`` than the baseline's, by `anytime`, or ``undecided``.
+
+        This is about the value. `peekrank evaluate` prints better or worse instead: a higher loss is worse.
+        """
         low, high = self.anytime
         return "higher" if low > 0 else "lower" if high < 0 else "undecided"
 
     def as_json(self) -> dict[str, Any]:
-        """Everything, for programs."""
+        """Return all fields as JSON has them."""
         plain = {name: _plain(value) for name, value in self._asdict().items()}
         return plain | ({"verdict": self.verdict} if self.baseline else {})
 
 
 class Evaluation(NamedTuple):
-    """Estimates of all policies, and of the differences of each two."""
+    """Estimates of all policies, and of the difference of each pair."""
 
     measure: Measure
     alpha: float
@@ -78,7 +82,7 @@ class Evaluation(NamedTuple):
     differences: list[Estimate]
 
     def as_json(self) -> dict[str, Any]:
-        """Everything, for programs."""
+        """Return all fields as JSON has them."""
         parts = {name: [e.as_json() for e in getattr(self, name)] for name in ("estimates", "differences")}
         clip = None if np.isinf(self.clip) else self.clip
         return {**self._asdict(), "measure": str(self.measure), "clip": clip, **parts}
@@ -92,32 +96,32 @@ def evaluate_log(
     alpha: float = 0.05,
     regression: Regression = "items",
     clip: float = np.inf,
-    looks: Ints | None = None,
+    checkpoints: Ints | None = None,
     progress: Callable[[int], None] = lambda _: None,
 ) -> Evaluation:
-    """The value of policies on a log, with intervals.
+    """Estimate the value of policies on a log, with confidence intervals.
 
-    Only decisions whose seen candidates were all answered count.
+    Only decisions with feedback on all candidates seen count.
 
     Parameters
     ----------
     log
-        What was logged, with propensities.
+        A log with propensities.
     policies
-        How each policy would have ranked.
+        The policies, with their ranks of each row.
     measure
-        What a ranking is worth: a sum over items of discount(rank) x gain(relevance), or pairwiseloss.
+        A sum over items of discount(rank) x gain(relevance), or pairwiseloss.
     alpha
-        Probability of an error, of each interval.
+        Error probability of each interval.
     regression
-        What the doubly robust estimate predicts gains by, from earlier decisions only: the mean of each
-        candidate's answers, ridge regression on features, or nothing.
+        How the doubly robust estimate predicts gains, from earlier decisions only: by the mean of each
+        candidate, by ridge regression on features, or not at all.
     clip
-        What weights 1/propensity are cut off at; intervals at all times never are.
-    looks
-        After which numbers of decisions intervals are told, ascending, the last one included; None: 64 or so.
+        Clip weights 1/propensity at this value. Anytime intervals are never clipped.
+    checkpoints
+        Numbers of decisions at which to report intervals, ascending, including the last one; None: about 64.
     progress
-        Called with 1 for each policy or difference done.
+        Called with 1 after each policy or difference.
 
     >>> from peekrank import DCG
     >>> from peekrank.evaluation.log import log_from_records
@@ -126,39 +130,42 @@ def evaluate_log(
     >>> first = {**shown, "event": "1", "position": [0, 1], "feedback": [1, None]}
     >>> second = {**shown, "event": "2", "position": [1, 0], "feedback": [None, 0]}
     >>> log = log_from_records([first, second])
-    >>> found = evaluate_log(log, [fixed_order(log, ["a", "b"])], DCG())
-    >>> found.estimates[0].ips  # (1/0.5 + 0)/2
+    >>> result = evaluate_log(log, [fixed_order(log, ["a", "b"])], DCG())
+    >>> result.estimates[0].ips  # (1/0.5 + 0)/2
     1.0
     """
     check_open_unit("alpha", alpha)
     check_choice("regression", regression, Regression)
     if not clip >= 1:
-        raise ValueError(f"clip = {clip}: must be 1 at least, since weights are 1 over a probability")
+        raise ValueError(f"clip = {clip}: must be at least 1, because weights are 1/propensity")
     check_evaluable(log)
     complete = np.logical_and.reduceat(~log.seen | ~np.isnan(log.feedback), log.offsets[:-1])
     if not complete.any():
-        raise ValueError("no decision of the log has answers about all that was seen: nothing can be estimated")
+        raise ValueError("no decision of the log has feedback on all candidates seen, so nothing can be estimated")
     used, ranked = log, list(policies)
     if not complete.all():
-        used, kept = log.select(complete), complete[log.owner]
-        ranked = [p if p.ranks is None else p._replace(ranks=p.ranks[kept]) for p in policies]
-    make = _Pairs(used, measure) if isinstance(measure, PairwiseLoss) else _Items(used, measure)
-    checkpoints = (
-        default_checkpoints(len(used.k), _LOOKS) if looks is None else check_ascending("looks", looks, len(used.k))
+        used, rows = log.select(complete), complete[log.owner]
+        ranked = [p if p.ranks is None else p._replace(ranks=p.ranks[rows]) for p in policies]
+    problems = _Pairs(used, measure) if isinstance(measure, PairwiseLoss) else _Items(used, measure)
+    n = len(used.k)
+    at = (
+        default_checkpoints(n, _CHECKPOINTS)
+        if checkpoints is None
+        else check_ascending("checkpoints", checkpoints, n)
     )
-    work = _Work(make, used, alpha, regression, float(clip), checkpoints)
-    found = Evaluation(measure, alpha, regression, float(clip), len(log.k), len(used.k), [], [])
+    estimator = _Estimator(problems, used, alpha, regression, float(clip), at)
+    result = Evaluation(measure, alpha, regression, float(clip), len(log.k), len(used.k), [], [])
     for policy in ranked:
-        found.estimates.append(work.estimate(policy, None))
+        result.estimates.append(estimator.estimate(policy, None))
         progress(1)
     for one, other in combinations(ranked, 2):
-        found.differences.append(work.estimate(one, other))
+        result.differences.append(estimator.estimate(one, other))
         progress(1)
-    return found
+    return result
 
 
 def check_evaluable(log: Log) -> None:
-    """Raise a ValueError if there are decisions without propensities, with the reason that the log gives."""
+    """Check that all decisions have propensities. Raises ValueError with the reason that the log gives."""
     unknown = np.isnan(log.propensity[log.offsets[:-1]])
     if unknown.any():
         event = int(np.argmax(unknown))
@@ -170,14 +177,14 @@ def check_evaluable(log: Log) -> None:
 
 
 class Problem(NamedTuple):
-    """Rows and target of an estimate, what a decision's value is more than the target's, and features of rows."""
+    """Rows and estimand, the constant to add to each decision's value, and the features of rows."""
 
     rows: Rows
     target: Target
     shift: Floats
     features: Any
-    scale: float  # about what a value can be
-    least: float  # what no value of the target is below, and none above
+    scale: float  # typical magnitude of a value
+    least: float  # bounds of the value of the target
     most: float
 
 
@@ -186,7 +193,7 @@ class _Items:
 
     def __init__(self, log: Log, measure: Measure) -> None:
         if not by_items(measure, log.max_feedback):
-            refuse(measure, log)
+            reject(measure, log)
         self.log, self.measure = log, cast("LinearMeasure", measure)
         gain, self.low, self.high = gains_of(self.measure, log)
         self.rows = Rows(
@@ -215,7 +222,7 @@ class _Items:
         none = np.zeros(len(self.log.k))
         if policy.ranks is not None:
             return Target(self.weights(policy.ranks), none, none, none, none)
-        weights = self.weights(self.log.position)  # what was shown was seen, or cannot be known
+        weights = self.weights(self.log.position)  # the ranking shown: its gains were seen, or are unknown
         seen = np.where(np.isnan(self.rows.gain), 0, weights * self.rows.gain)
         unseen = np.where(np.isnan(self.rows.gain), weights, 0) * self.rows.span
         known, spare = (np.add.reduceat(part, self.log.offsets[:-1]) for part in (seen, unseen))
@@ -230,17 +237,17 @@ class _Pairs:
         lengths = log.lengths
         sizes = lengths * (lengths - 1) // 2
         if (sizes == 0).any():
-            raise ValueError("pairwiseloss: there are decisions with one candidate, which have no pairs")
+            raise ValueError("pairwiseloss needs at least two candidates in each decision")
         self.offsets = np.append(0, np.cumsum(sizes))
         self.propensity, self.seen = pair_propensities(log), log.k * (log.k - 1) // 2
 
     def problem(self, one: Policy, other: Policy | None) -> Problem:
         signs, first = self._pairs(one)
         none, pairs = np.zeros(len(self.log.k)), np.diff(self.offsets).astype(np.float64)
-        if other is None:  # the gain of a pair is 1 if it is in the wrong order
+        if other is None:  # the gain of a pair is 1 if its order is wrong
             gain, weights, span = np.where(np.isnan(signs), np.nan, first * signs > 0), np.ones(len(signs)), 1.0
             subject, shift = self._subjects(first), none
-        else:  # or else its sign plus 1, and the weight tells who has it the other way round
+        else:  # its sign plus 1; the weight says which policy has the wrong order
             gain, weights, span = signs + 1, (first - self._pairs(other)[1]) / 2, 2.0
             subject, shift = self._subjects(np.ones(len(signs))), -np.add.reduceat(weights, self.offsets[:-1])
         rows = Rows(self.offsets, self.propensity, gain, subject, self.seen, span, span - 1)
@@ -250,13 +257,15 @@ class _Pairs:
 
     def _pairs(self, policy: Policy) -> tuple[Floats, Floats]:
         if policy.ranks is None:
-            raise ValueError("pairwiseloss of the logging policy itself cannot be estimated: pairs are not seen")
+            raise ValueError(
+                "pairwiseloss of the logging policy cannot be estimated, because most pairs are not seen"
+            )
         signs, above = np.empty(self.offsets[-1]), np.empty(self.offsets[-1])
         fill_pairs(self.log.offsets, self.log.feedback, policy.ranks, signs, above)
         return signs, above
 
     def _subjects(self, above: Floats) -> Ints:
-        """A number for each pair of items, in the order in which a policy has them."""
+        """Return a number for each ordered pair of items."""
         m = len(self.log.names)
         ones, others = _pair_rows(self.log.offsets, self.log.lengths)
         a, b = self.log.item[ones], self.log.item[others]
@@ -265,25 +274,25 @@ class _Pairs:
 
 
 def _pair_rows(offsets: Ints, lengths: Ints) -> tuple[Ints, Ints]:
-    """The two rows of each pair, decision by decision."""
-    found = {int(n): np.triu_indices(int(n), 1) for n in np.unique(lengths)}
-    ones = [found[n][0] + first for n, first in zip(lengths.tolist(), offsets[:-1].tolist(), strict=True)]
-    others = [found[n][1] + first for n, first in zip(lengths.tolist(), offsets[:-1].tolist(), strict=True)]
+    """Return the two rows of each pair, decision by decision."""
+    indices = {int(n): np.triu_indices(int(n), 1) for n in np.unique(lengths)}
+    ones = [indices[n][0] + first for n, first in zip(lengths.tolist(), offsets[:-1].tolist(), strict=True)]
+    others = [indices[n][1] + first for n, first in zip(lengths.tolist(), offsets[:-1].tolist(), strict=True)]
     return np.concatenate(ones), np.concatenate(others)
 
 
-class _Work(NamedTuple):
-    """What all estimates share."""
+class _Estimator(NamedTuple):
+    """Data and options that all estimates share."""
 
-    make: _Items | _Pairs
+    problems: _Items | _Pairs
     log: Log
     alpha: float
     regression: str
     clip: float
-    looks: Ints
+    checkpoints: Ints
 
     def estimate(self, one: Policy, other: Policy | None) -> Estimate:
-        problem = self.make.problem(one, other)
+        problem = self.problems.problem(one, other)
         rows, target, shift = problem[:3]
         n, predicted = len(rows.seen), self._predicted(problem)
         terms = np.empty((n, est.LARGEST + 1))
@@ -291,8 +300,8 @@ class _Work(NamedTuple):
         middle = shift + target.known + target.spare / 2
         nothing = rows.origin * np.add.reduceat(target.weights, rows.offsets[:-1])
         ips, dr = terms[:, est.IPS] + nothing + middle, terms[:, est.DR] + middle
-        looks = self.looks
-        lows, highs, betting = self._anytime(problem, predicted, looks)
+        at = self.checkpoints
+        lows, highs, betting = self._anytime(problem, predicted)
         error = _error(dr)
         mean = float(dr.mean())
         missing = float(terms[:, est.MISSING].mean() + target.spare.mean())
@@ -305,7 +314,7 @@ class _Work(NamedTuple):
             float(weights.sum() ** 2 / (weights**2).sum()) if weights.any() else float(n),
             float(terms[:, est.LARGEST].max()), float(terms[:, est.CUT].mean()),
             missing, self._unsupported(problem),
-            looks, (np.cumsum(dr) / np.arange(1, n + 1))[looks - 1], lows, highs,
+            at, (np.cumsum(dr) / np.arange(1, n + 1))[at - 1], lows, highs,
         )  # fmt: skip
 
     def _predicted(self, problem: Problem) -> Floats:
@@ -315,23 +324,26 @@ class _Work(NamedTuple):
             est.fill_means(rows, np.zeros(subjects), np.zeros(subjects), out)
         elif self.regression == "features":
             if problem.features is None:
-                raise ValueError("regression = 'features': there are no features in the log, or none of pairs")
+                raise ValueError(
+                    "regression = 'features': the log has no features, or the measure is a sum over pairs"
+                )
             X, d = problem.features, problem.features.shape[1]
             scale = np.sqrt(np.mean(X[: rows.offsets[1]].astype(np.float64) ** 2, axis=0))
             scale = np.where(scale > 0, scale, 1.0)
             est.fill_ridge(rows, X, scale, np.eye(d + 1), np.zeros(d + 1), np.empty(d + 1), np.empty(d + 1), out)
         return out
 
-    def _anytime(self, problem: Problem, predicted: Floats, looks: Ints) -> tuple[Floats, Floats, Any]:
+    def _anytime(self, problem: Problem, predicted: Floats) -> tuple[Floats, Floats, Any]:
         rows, target, shift = problem[:3]
         n, interval = len(rows.seen), Interval.fresh(problem.scale, growing=True)
-        found, tracks, space = np.empty((2, len(looks))), np.empty((4, n)), np.empty((5, 32))
-        est.walk(rows, target, predicted, interval, self.alpha, looks, found, tracks, space)
-        found = found.clip(problem.least, problem.most)  # few decisions tell less than what is possible at all
-        added = (np.cumsum(shift) / np.arange(1, n + 1))[looks - 1]
+        at = self.checkpoints
+        ends, tracks, space = np.empty((2, len(at))), np.empty((4, n)), np.empty((5, 32))
+        est.walk(rows, target, predicted, interval, self.alpha, at, ends, tracks, space)
+        ends = ends.clip(problem.least, problem.most)  # with few decisions, these bounds are tighter
+        added = (np.cumsum(shift) / np.arange(1, n + 1))[at - 1]
         below = self._bet(tracks[0], tracks[1], problem.least, problem.most)
         above = self._bet(tracks[2], tracks[3], -problem.most, -problem.least)
-        return found[0] + added, found[1] + added, (below + float(added[-1]), float(added[-1]) - above)
+        return ends[0] + added, ends[1] + added, (below + float(added[-1]), float(added[-1]) - above)
 
     def _bet(self, x: Floats, low: Floats, least: float, most: float) -> float:
         bets = np.empty(len(x))
@@ -339,8 +351,8 @@ class _Work(NamedTuple):
         return float(bet_bound(x, bets, self.alpha / 2, least, most))
 
     def _unsupported(self, problem: Problem) -> tuple[tuple[str, int], ...]:
-        """The candidates that matter and could not be seen."""
-        if isinstance(self.make, _Pairs):
+        """Return the candidates with a weight and propensity 0."""
+        if isinstance(self.problems, _Pairs):
             return ()
         lost = (problem.target.weights != 0) & (problem.rows.propensity == 0)
         codes, counts = np.unique(self.log.item[lost], return_counts=True)
@@ -349,7 +361,7 @@ class _Work(NamedTuple):
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON has it: null for what is not finite."""
+    """Convert a value for JSON, with null for numbers that are not finite."""
     if isinstance(value, np.ndarray):
         return [_plain(part) for part in value.tolist()]
     if isinstance(value, tuple):
@@ -368,6 +380,6 @@ def _quantile(alpha: float) -> float:
 
 
 def _self_normalised(terms: Floats, middle: Floats) -> float:
-    """IPS divided by the mean of its weights, which is 1 in expectation."""
+    """Return IPS divided by the mean of its weights, which is 1 in expectation."""
     weight, total = terms[:, est.WEIGHT].sum(), terms[:, est.TOTAL].mean()
     return float(middle.mean() + (terms[:, est.IPS].sum() / weight * total if weight > 0 else 0.0))

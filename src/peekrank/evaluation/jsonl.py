@@ -1,10 +1,10 @@
-"""Logs as JSON lines: a header, a line per decision, and lines of answers that came later.
+"""Logs as JSON lines: a header, a line per decision, and lines of feedback that arrived later.
 
     {"format": "peekrank-log", "version": 1, "min_feedback": 0.0, "max_feedback": 1.0}
     {"event": "1", "k": 1, "candidates": ["a", "b"], "position": [1, 0], "propensity": [0.25, 0.75]}
     {"event": "1", "feedback": {"b": 1}, "time": 1700000000.5}
 
-Such a file only grows, so that a process can write what happens as it happens (`LogWriter`).
+Such a file only grows, so a process can append decisions and feedback as they happen (`LogWriter`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
-import polars as pl
 from numpy.typing import ArrayLike
 
 from peekrank._util.text import excerpt
@@ -33,6 +32,7 @@ from peekrank.evaluation.log import (
     Source,
     check_header,
     checked,
+    frame_from_fields,
     frame_from_log,
     header_from_log,
     log_from_frame,
@@ -41,12 +41,12 @@ from peekrank.evaluation.log import (
 from peekrank.spec import suggest
 from peekrank.types import Decision, Learner
 
-_HALF = re.compile("[\ud800-\udfff]")
-_CHUNK = 4096  # decisions turned into lines at a time
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_CHUNK = 4096  # decisions converted at a time
 
 
 def write_lines(path: Path, log: Log) -> None:
-    """Write a log as JSON lines, with the answers in the lines of their decisions."""
+    """Write a log as JSON lines, with feedback in the lines of the decisions."""
     frame = frame_from_log(log)
     with path.open("w", encoding="utf-8") as file:
         file.write(json.dumps(header_from_log(log)) + "\n")
@@ -57,12 +57,12 @@ def write_lines(path: Path, log: Log) -> None:
 
 
 def read_lines(path: Path) -> Log:
-    """Read a log from JSON lines; a ValueError names file, line and field of what is wrong with it."""
+    """Read a log from JSON lines. Raises ValueError naming the file, line and field."""
     try:
         with path.open("rb") as file:
             return _read(file, path.name)
     except FileNotFoundError:
-        raise ValueError(f"{path}: there is no such file") from None
+        raise ValueError(f"{path} does not exist") from None
 
 
 def _read(file: IO[bytes], name: str) -> Log:
@@ -74,16 +74,16 @@ def _read(file: IO[bytes], name: str) -> Log:
 def log_from_numbered_records(
     records: Iterable[tuple[int, dict[str, Any]]], source: Source, min_feedback: float, max_feedback: float
 ) -> Log:
-    """The log of records of decisions and of answers.
+    """Build a log from records of decisions and of feedback.
 
     Parameters
     ----------
     records
-        The number of a line or of a decision, and its fields.
+        Number and fields of each record.
     source
-        What errors name, and how they call a record.
+        File and unit that errors name.
     min_feedback, max_feedback
-        What an answer can be.
+        Range of feedback.
     """
     columns: dict[str, list[Any]] = {field: [] for field in COLUMNS}
     numbers: list[int] = []
@@ -97,26 +97,25 @@ def log_from_numbered_records(
         for field, values in columns.items():
             values.append(record.get(field))
     source = source._replace(numbers=np.array(numbers, np.int64))
-    frame = pl.DataFrame([pl.Series(field, columns[field], COLUMNS[field], strict=False) for field in COLUMNS])
-    log = log_from_frame(frame, source, min_feedback, max_feedback)
-    _add_answers(log, late, source)
+    log = log_from_frame(frame_from_fields(columns), source, min_feedback, max_feedback)
+    _add_feedback(log, late, source)
     return checked(log, source)
 
 
 def _records(file: Iterable[bytes], name: str) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The objects of the lines that are not empty, with their numbers."""
+    """Yield line numbers and objects of the lines that are not empty."""
     for number, line in enumerate(file, 1):
         if line.strip():
             yield number, parse_record(line, f"{name}, line {number}")
 
 
 def parse_record(line: bytes, where: str) -> dict[str, Any]:
-    """The object of a line."""
+    """Parse a line. Raises ValueError if it is not a JSON object."""
     try:
         record = read_json(line)
     except (ValueError, UnicodeDecodeError) as error:
-        cut = "" if line.endswith(b"\n") else "it is cut off, "
-        raise ValueError(f"{where}: {cut}is no JSON ({excerpt(str(error))})") from None
+        cut = "" if line.endswith(b"\n") else " and cut off"
+        raise ValueError(f"{where} is not JSON{cut} ({excerpt(str(error))})") from None
     if not isinstance(record, dict):
         raise ValueError(f'{where}: must be an object, as in {{"event": ...}}')
     return record
@@ -126,11 +125,11 @@ _TEXTS, _LISTS = ("event", "learner", "reason"), ("position", "propensity", "fee
 
 
 def check_record(record: dict[str, Any], where: str) -> None:
-    """Refuse fields that are unknown, missing, or of another type."""
+    """Check the fields of a decision. Raises ValueError if one is unknown, missing or of the wrong type."""
     for field, value in record.items():
         if field not in COLUMNS:
-            raise ValueError(f"{where}: no field '{excerpt(field)}': {suggest(field, COLUMNS)}")
-        if value is not None and (what := _wrong(field, value)):
+            raise ValueError(f"{where}: unknown field '{excerpt(field)}': {suggest(field, COLUMNS)}")
+        if value is not None and (what := _type_error(field, value)):
             raise ValueError(f"{where}, field '{field}': {what}")
     for field in REQUIRED:
         if field not in record:
@@ -138,20 +137,20 @@ def check_record(record: dict[str, Any], where: str) -> None:
 
 
 def _is_text(value: Any) -> bool:
-    """Whether a value is a text that can be written: JSON may hold halves of characters."""
-    return isinstance(value, str) and not _HALF.search(value)
+    """Return whether a value is a string without lone surrogates, which cannot be written as UTF-8."""
+    return isinstance(value, str) and not _SURROGATE.search(value)
 
 
-def _wrong(field: str, value: Any) -> str:
+def _type_error(field: str, value: Any) -> str:
     if field in _TEXTS:
-        return "" if _is_text(value) else "must be a text"
+        return "" if _is_text(value) else "must be a string"
     if field in ("time", "k"):
         right = _number(value) and (field == "time" or type(value) is int)
         return "" if right else "must be a number" if field == "time" else "must be a whole number"
     if not isinstance(value, list):
         return "must be a list"
     if field == "candidates":
-        return "" if all(map(_is_text, value)) else "must be a list of texts"
+        return "" if all(map(_is_text, value)) else "must be a list of strings"
     if field == "features":
         right = all(isinstance(row, list) and all(map(_number, row)) for row in value)
         return "" if right else "must be a list of lists of numbers"
@@ -162,57 +161,57 @@ def _wrong(field: str, value: Any) -> str:
 
 def _number(value: Any) -> bool:
     number = isinstance(value, int | float) and not isinstance(value, bool)
-    return number and abs(value) < 1e300  # which infinity and NaN are not
+    return number and abs(value) < 1e300  # excludes infinity and NaN
 
 
-def _add_answers(log: Log, late: list[tuple[int, dict[str, Any]]], source: Source) -> None:
-    """Put answers that came later into the rows they belong to."""
+def _add_feedback(log: Log, late: list[tuple[int, dict[str, Any]]], source: Source) -> None:
+    """Add feedback that arrived later to the rows of its decision."""
     events = {name: t for t, name in enumerate(log.events)} if late else {}
     for line, record in late:
         where = f"{source.file}, {source.unit} {line}"
         if not isinstance(record.get("event"), str) or record["event"] not in events:
-            raise ValueError(f"{where}, field 'event': there is no decision of this name")
+            raise ValueError(f"{where}, field 'event': no decision has this name")
         time = record.get("time")
         if time is not None and not _number(time):
             raise ValueError(f"{where}, field 'time': must be a number")
         event = events[record["event"]]
         rows = range(log.offsets[event], log.offsets[event + 1])
-        for row, answer in _answers(
+        for row, answer in _parse_feedback(
             log, record["feedback"], {log.names[log.item[row]]: row for row in rows}, where
         ):
             log.feedback[row] = answer
             log.feedback_time[row] = math.nan if time is None else time
 
 
-def _answers(log: Log, answers: Any, rows: dict[str, int], where: str) -> Iterator[tuple[int, float]]:
-    """Rows and answers of a line of answers, those that are null left out."""
+def _parse_feedback(log: Log, answers: Any, rows: dict[str, int], where: str) -> Iterator[tuple[int, float]]:
+    """Yield rows and feedback of a line, without null."""
     where = f"{where}, field 'feedback'"
     if not isinstance(answers, dict) or not all(v is None or _number(v) for v in answers.values()):
         raise ValueError(f"{where}: must be an object of candidates and numbers")
     for candidate, answer in answers.items():
         if candidate not in rows:
-            raise ValueError(f"{where}: '{excerpt(candidate)}' is no candidate of that decision")
+            raise ValueError(f"{where}: '{excerpt(candidate)}' is not a candidate of that decision")
         if not math.isnan(log.feedback[rows[candidate]]):
-            raise ValueError(f"{where}: '{excerpt(candidate)}' is answered twice")
+            raise ValueError(f"{where}: '{excerpt(candidate)}' already has feedback")
         if answer is not None:
             yield rows[candidate], float(answer)
 
 
 class LogWriter:
-    """A log that grows: decisions and answers are appended to a file of JSON lines as they happen.
+    """Writer that appends decisions and feedback to a file of JSON lines as they happen.
 
-    A file that is there is continued; half a line that a crash left at its end is removed first.
+    An existing file is continued, after an incomplete last line, which a crash may leave, is removed.
 
     Parameters
     ----------
     path
-        Where the file is, or will be.
+        The file, which may exist.
     learner
-        Who decides, as in ``str(spec)``; a learner's specification, if one is given.
+        The learner that decides, or its specification.
     version
-        What the learner's specification does not tell: the release of the app, or of the model.
+        Version of the app or of the model, which the specification does not contain.
     min_feedback, max_feedback
-        What an answer can be.
+        Range of feedback.
 
     >>> import tempfile
     >>> from peekrank import Agent, DCG, DoubtSort
@@ -241,7 +240,7 @@ class LogWriter:
         text = learner if isinstance(learner, str) else format_spec(learner)
         self._learner = f"{text} @ {version}" if version else text
         self._reason = "" if isinstance(learner, str) else why_no_propensities(learner)
-        self._open: dict[str, list[str]] = {}  # what was seen, of decisions without an answer
+        self._open: dict[str, list[str]] = {}  # candidates seen, for decisions without feedback
         self._count = self._continue() if self._path.exists() else 0
         check_header(
             {"format": NAME, "version": VERSION, "min_feedback": min_feedback, "max_feedback": max_feedback},
@@ -254,7 +253,7 @@ class LogWriter:
             )
 
     def _continue(self) -> int:
-        """Cut off half a line at the end of the file, and count its decisions."""
+        """Remove an incomplete last line, and return the number of decisions in the file."""
         content = self._path.read_bytes()
         whole = content[: content.rfind(b"\n") + 1]
         if len(whole) < len(content):
@@ -282,23 +281,23 @@ class LogWriter:
         event: str | None = None,
         time: float | None = None,
     ) -> str:
-        """Append a decision; the name of the event, to be told with the answers.
+        """Append a decision, and return the name of its event for `log_feedback`.
 
         Parameters
         ----------
         decision
-            What `Agent.rank` returned.
+            The result of `Agent.rank`.
         k
-            How many of its items are seen.
+            Number of items seen, from the top.
         names
             Name of each item, by its number; None: the numbers.
         shown
-            Numbers of the items that the app did show, from the top, k at least; the others follow as ranked.
-            None: all as ranked. Where the two differ, `peekrank monitor` raises an alarm.
+            Numbers of the items that the app showed, from the top, at least k; the others follow as ranked.
+            None: all as ranked. If the two differ too often, `peekrank monitor` raises an alarm.
         event
             Name of the event; None: its number in the file, from 1.
         time
-            When it was, in seconds; None: not known.
+            Time of the decision in seconds; None: unknown.
         """
         items = np.arange(len(decision.ranking)) if decision.items is None else decision.items
         candidates = [str(int(i)) if names is None else str(names[int(i)]) for i in items]
@@ -324,23 +323,23 @@ class LogWriter:
         return str(record["event"])
 
     def log_feedback(self, event: str, feedback: ArrayLike, *, time: float | None = None) -> None:
-        """Append the answers to a decision, once: as `Agent.update` is told them, NaN where there is none.
+        """Append the feedback on a decision, once, in the form that `Agent.update` takes; NaN means none.
 
         Parameters
         ----------
         event
-            What `log_decision` returned.
+            The result of `log_decision`.
         feedback
-            The first k items' answers, in the order in which they were shown.
+            Feedback on the first k items, in the order in which they were shown.
         time
-            When they came, in seconds; None: not known.
+            Time of the feedback in seconds; None: unknown.
         """
         if event not in self._open:
-            raise ValueError(f"event '{excerpt(event)}': there is no decision of this name that waits for answers")
-        seen, told = self._open[event], np.asarray(feedback, np.float64)
-        if told.shape != (len(seen),):
-            raise ValueError(f"feedback of shape {told.shape}: must be {len(seen)} answers, one per item seen")
-        answers = {name: float(a) for name, a in zip(seen, told, strict=True) if not math.isnan(a)}
+            raise ValueError(f"event '{excerpt(event)}': no open decision has this name")
+        seen, observed = self._open[event], np.asarray(feedback, np.float64)
+        if observed.shape != (len(seen),):
+            raise ValueError(f"feedback of shape {observed.shape}: must be {len(seen)} numbers, one per item seen")
+        answers = {name: float(a) for name, a in zip(seen, observed, strict=True) if not math.isnan(a)}
         del self._open[event]
         self._write({"event": event, "feedback": answers} | ({} if time is None else {"time": time}))
 
@@ -349,7 +348,7 @@ class LogWriter:
         self._file.flush()
 
     def close(self) -> None:
-        """Write what is left to the disk."""
+        """Flush the file to disk and close it."""
         self._file.flush()
         os.fsync(self._file.fileno())
         self._file.close()
@@ -362,12 +361,12 @@ class LogWriter:
 
 
 def why_no_propensities(learner: Learner) -> str:
-    """Why a learner's decisions cannot be evaluated; empty if it knows its propensities.
+    """Return why a learner has no propensities, or an empty string if it has.
 
-    >>> from peekrank import Thompson, Uniform
-    >>> reason_for(Uniform())
+    >>> from peekrank import Uniform
+    >>> why_no_propensities(Uniform())
     ''
     """
     if learner.kernels.propensities is not None:
         return ""
-    return f"{learner.name} cannot tell the propensities of its items to be seen"
+    return f"{learner.name} cannot compute propensities"

@@ -1,6 +1,6 @@
-"""Logs that can be evaluated: what was shown, how likely each candidate was to be seen, and what was answered.
+"""Logs for evaluation: decisions with the list shown, the propensities of candidates, and the feedback.
 
-A file has one record per decision, as Parquet or as JSON lines; docs/evaluation/log.md describes its fields.
+A file has one record per decision, as Parquet or JSON lines. docs/evaluation/log.md describes the fields.
 """
 
 from __future__ import annotations
@@ -9,62 +9,77 @@ from collections.abc import Callable, Iterable, Sequence
 from io import BytesIO
 from os import PathLike
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 
 from peekrank._jit import kernel
 from peekrank._util.atomic import write_whole
+from peekrank._util.extras import LazyModule
 from peekrank._util.text import excerpt
 from peekrank.spec import suggest
 from peekrank.types import Features, Floats, Ints
 
+if TYPE_CHECKING:
+    import polars as pl
+else:
+    pl = LazyModule("polars", "cli")
+
 T = TypeVar("T")
 NAME, VERSION = "peekrank-log", 1
-_SUM = 1e-6  # per candidate: how far propensities may be from adding up to the number of candidates that are seen
+_SUM = 1e-6  # tolerance per candidate: propensities must add up to the number of candidates seen
 
-COLUMNS: dict[str, Any] = {
-    "event": pl.String, "time": pl.Float64, "learner": pl.String, "reason": pl.String, "k": pl.Int64,
-    "candidates": pl.List(pl.String), "position": pl.List(pl.Int64), "propensity": pl.List(pl.Float64),
-    "feedback": pl.List(pl.Float64), "feedback_time": pl.List(pl.Float64),
-    "features": pl.List(pl.List(pl.Float32)), "pairs": pl.List(pl.Float64),
+COLUMNS = {
+    "event": "String", "time": "Float64", "learner": "String", "reason": "String", "k": "Int64",
+    "candidates": "List String", "position": "List Int64", "propensity": "List Float64",
+    "feedback": "List Float64", "feedback_time": "List Float64",
+    "features": "List List Float32", "pairs": "List Float64",
 }  # fmt: skip
 REQUIRED = ("event", "k", "candidates", "position")
-HEADER: dict[str, Any] = {
-    "format": pl.String,
-    "version": pl.Int64,
-    "min_feedback": pl.Float64,
-    "max_feedback": pl.Float64,
-}
+HEADER = {"format": "String", "version": "Int64", "min_feedback": "Float64", "max_feedback": "Float64"}
+
+
+def column_type(text: str) -> Any:
+    """Return the type of polars that a text of `COLUMNS` or `HEADER` names.
+
+    >>> column_type("List Float64")
+    List(Float64)
+    """
+    outer, _, inner = text.partition(" ")
+    return pl.List(column_type(inner)) if inner else getattr(pl, outer)
+
+
+def frame_from_fields(fields: dict[str, list[Any]]) -> pl.DataFrame:
+    """Return a table with one row per decision, whose columns are the fields of `COLUMNS`."""
+    return pl.DataFrame([
+        pl.Series(name, fields[name], column_type(kind), strict=False) for name, kind in COLUMNS.items()
+    ])  # fmt: skip
 
 
 class Log(NamedTuple):
-    """Decisions and answers in columns: decision t has the rows ``offsets[t]:offsets[t + 1]``, one per candidate.
+    """Decisions and feedback in columns: decision t has the rows ``offsets[t]:offsets[t + 1]``, one per candidate.
 
-    The first fields are of decisions, then those of rows. NaN stands for what is not known.
+    The first fields are per decision, the next ones per row. NaN means unknown.
     """
 
-    events: pl.Series  # name of each decision, all different
-    time: Floats  # when it was made, in seconds
-    k: Ints  # how many of its candidates were seen, from the top
-    learner: Ints  # who made it: a number in `learners`
+    events: pl.Series  # unique name of each decision
+    time: Floats  # time of each decision, in seconds
+    k: Ints  # number of candidates seen, from the top
+    learner: Ints  # index of the learner in `learners`
     offsets: Ints
-    item: Ints  # which candidate: a number in `names`
+    item: Ints  # index of the candidate in `names`
     position: Ints  # where it was shown, from 0
     propensity: Floats  # probability to be among the first k, given the past
-    feedback: Floats  # NaN: not seen, or not answered
-    feedback_time: Floats  # when
+    feedback: Floats  # NaN: not seen, or no feedback
+    feedback_time: Floats  # in seconds
     names: tuple[str, ...]
     learners: tuple[str, ...]  # "specification @ version"
-    reasons: tuple[str, ...]  # why propensities of a learner's decisions cannot be known; "" if they are
-    min_feedback: float = 0.0  # what an answer can be, at least and at most: declared, not seen
+    reasons: tuple[str, ...]  # why a learner has no propensities; "" if it has
+    min_feedback: float = 0.0  # declared range of feedback, which need not occur
     max_feedback: float = 1.0
     features: Features | None = None  # of each row
-    pairs: Floats | None = (
-        None  # probability of candidates i < j of a decision to be both seen: (0, 1), (0, 2) ...
-    )
+    pairs: Floats | None = None  # probability that candidates i < j are both seen: (0, 1), (0, 2) ...
 
     @property
     def lengths(self) -> Ints:
@@ -73,7 +88,7 @@ class Log(NamedTuple):
 
     @property
     def owner(self) -> Ints:
-        """The decision that each row belongs to."""
+        """Decision that each row belongs to."""
         return np.repeat(np.arange(len(self.k)), self.lengths)
 
     @property
@@ -82,9 +97,10 @@ class Log(NamedTuple):
         return np.asarray(self.position < np.repeat(self.k, self.lengths))
 
     def select(self, events: NDArray[np.bool_]) -> Log:
-        """The log of some of the decisions, in the same order.
+        """Return the log of some of the decisions, in the same order.
 
-        >>> log = log_from_records([{"event": e, "k": 1, "candidates": ["a", "b"], "position": [1, 0]} for e in "xy"])
+        >>> fields = {"k": 1, "candidates": ["a", "b"], "position": [1, 0]}
+        >>> log = log_from_records([{"event": "x", **fields}, {"event": "y", **fields}])
         >>> log.select(np.array([False, True])).events.to_list()
         ['y']
         """
@@ -106,28 +122,29 @@ class Log(NamedTuple):
 
 
 class Source(NamedTuple):
-    """Where decisions were read, so that errors can say it."""
+    """Origin of decisions, for error messages."""
 
     file: str
     unit: str = "decision"
-    numbers: Ints | None = None  # the line of each decision; None: they are rows, counted from 1
+    numbers: Ints | None = None  # line of each decision; None: rows counted from 1
 
     def fault(self, event: int, field: str, what: str) -> ValueError:
-        """The error that names file, row and field."""
+        """Return an error that names the file, row and field."""
         number = event + 1 if self.numbers is None else self.numbers[event]
         return ValueError(f"{self.file}, {self.unit} {number}, field '{field}': {what}")
 
 
 def read_log(path: str | PathLike[str]) -> Log:
-    """Read a log; a ValueError names file, row and field of what is wrong with it.
+    """Read a log. Raises ValueError naming the file, row and field.
 
     Parameters
     ----------
     path
-        A Parquet file, or JSON lines by any other ending than ``.parquet``.
+        A Parquet file if the name ends with ``.parquet``, JSON lines otherwise.
 
     >>> import tempfile
-    >>> log = log_from_records([{"event": "1", "k": 1, "candidates": ["a", "b"], "position": [1, 0], "feedback": [None, 1]}])
+    >>> record = {"event": "1", "k": 1, "candidates": ["a", "b"], "position": [1, 0], "feedback": [None, 1]}
+    >>> log = log_from_records([record])
     >>> path = Path(tempfile.mkdtemp(), "log.jsonl")
     >>> write_log(path, log)
     >>> read_log(path).feedback
@@ -142,18 +159,20 @@ def read_log(path: str | PathLike[str]) -> Log:
 
 
 def write_log(path: str | PathLike[str], log: Log) -> None:
-    """Write a log whole: Parquet if the name ends with ``.parquet``, JSON lines otherwise.
+    """Write a log atomically: Parquet if the name ends with ``.parquet``, JSON lines otherwise.
 
     Parameters
     ----------
     path
-        Where to.
+        File to write.
     log
-        What to write.
+        The log.
     """
     path, content = Path(path), BytesIO()
     if path.suffix == ".parquet":
-        header = [pl.lit(value, HEADER[name]).alias(name) for name, value in header_from_log(log).items()]
+        header = [
+            pl.lit(value, column_type(HEADER[name])).alias(name) for name, value in header_from_log(log).items()
+        ]
         frame_from_log(log).select(*header, pl.all()).write_parquet(content)
         write_whole(path, lambda part: part.write_bytes(content.getbuffer()))
     else:
@@ -165,17 +184,17 @@ def write_log(path: str | PathLike[str], log: Log) -> None:
 def log_from_records(
     records: Iterable[dict[str, Any]], *, min_feedback: float = 0.0, max_feedback: float = 1.0
 ) -> Log:
-    """The log of decisions that are given one by one, as JSON lines have them.
+    """Build a log from decisions in the form of JSON lines.
 
     Parameters
     ----------
     records
         A dictionary of fields for each decision.
     min_feedback, max_feedback
-        What an answer can be.
+        Range of feedback.
 
-    >>> log = log_from_records([{"event": "1", "k": 1, "candidates": ["a", "b"], "position": [1, 0], "propensity": [0.25, 0.75]}])
-    >>> log.propensity
+    >>> record = {"event": "1", "k": 1, "candidates": ["a", "b"], "position": [1, 0], "propensity": [0.25, 0.75]}
+    >>> log_from_records([record]).propensity
     array([0.25, 0.75])
     """
     from peekrank.evaluation.jsonl import log_from_numbered_records
@@ -184,39 +203,39 @@ def log_from_records(
 
 
 def single_learner(log: Log, file: str = "log") -> str:
-    """The learner that made all decisions of a log; a ValueError if there are several.
+    """Return the learner that made all decisions of a log. Raises ValueError if there are several.
 
     Parameters
     ----------
     log
-        What was logged.
+        The log.
     file
-        What an error calls it.
+        Name of the log in an error.
     """
     if (log.learner != log.learner[0]).any():
         event = int(np.argmax(log.learner != log.learner[0]))
         first, second = log.learners[log.learner[0]], log.learners[log.learner[event]]
-        what = f"'{second}', and '{first}' before: decisions of several learners are mixed"
+        what = f"is '{second}' after '{first}'; the log must have one learner"
         raise Source(file, "row").fault(event, "learner", what)
     return log.learners[int(log.learner[0])]
 
 
 def header_from_log(log: Log) -> dict[str, Any]:
-    """What is said of a log as a whole."""
+    """Return the header of a log."""
     return {"format": NAME, "version": VERSION, "min_feedback": log.min_feedback, "max_feedback": log.max_feedback}
 
 
 def check_header(header: dict[str, Any], file: str) -> tuple[float, float]:
-    """The least and the largest answer, if the header is one of this format."""
+    """Check a header, and return the range of feedback. Raises ValueError if it is invalid."""
     if header.get("format") != NAME:
-        raise ValueError(f"{file} is no log: it does not begin with the format '{NAME}'")
+        raise ValueError(f"{file} is not a log: its format is not '{NAME}'")
     if header.get("version") != VERSION:
         raise ValueError(f"{file} is a log of version {header.get('version')!r}; this release reads {VERSION}")
     min_feedback, max_feedback = header.get("min_feedback", 0), header.get("max_feedback", 1)
-    numbers = all(type(value) in (int, float) and abs(value) < 1e300 for value in (min_feedback, max_feedback))
-    if not numbers or min_feedback >= max_feedback:
+    valid = all(type(value) in (int, float) and abs(value) < 1e300 for value in (min_feedback, max_feedback))
+    if not valid or min_feedback >= max_feedback:
         limits = f"{excerpt(repr(min_feedback))} to {excerpt(repr(max_feedback))}"
-        raise ValueError(f"{file}: answers from {limits} cannot be; min_feedback must be below max_feedback")
+        raise ValueError(f"{file}: feedback from {limits}: min_feedback must be below max_feedback")
     return float(min_feedback), float(max_feedback)
 
 
@@ -224,16 +243,16 @@ def _read_parquet(path: Path) -> Log:
     try:
         frame = pl.read_parquet(path)
     except FileNotFoundError:
-        raise ValueError(f"{path}: there is no such file") from None
+        raise ValueError(f"{path} does not exist") from None
     except (pl.exceptions.PolarsError, OSError) as error:
         why = excerpt(" ".join(str(error).split()), 200)
-        raise ValueError(f"{path} is no whole Parquet file: it is cut off or damaged ({why})") from None
+        raise ValueError(f"{path} is not a Parquet file, or it is damaged ({why})") from None
     if frame.is_empty() or any(name not in frame.columns for name in HEADER):
-        raise ValueError(f"{path} is no log: it has no rows, or not the columns {', '.join(HEADER)}")
+        raise ValueError(f"{path} is not a log: it needs rows and the columns {', '.join(HEADER)}")
     for name in HEADER:
         if frame[name].n_unique() > 1:
             raise Source(path.name, "row").fault(
-                int((frame[name] != frame[name][0]).arg_max() or 0), name, "differs"
+                int((frame[name] != frame[name][0]).arg_max() or 0), name, "must be the same in all rows"
             )
     min_feedback, max_feedback = check_header(frame.select(*HEADER).row(0, named=True), path.name)
     source = Source(path.name, "row")
@@ -241,15 +260,15 @@ def _read_parquet(path: Path) -> Log:
 
 
 def _cast(frame: pl.DataFrame, source: Source) -> pl.DataFrame:
-    """The columns of a log with the types they must have; null where one may be missing."""
+    """Convert columns to the types of a log, and add missing optional ones as null."""
     for name in frame.columns:
         if name not in COLUMNS and name not in HEADER:
-            raise ValueError(f"{source.file}: no field '{excerpt(name)}': {suggest(name, COLUMNS)}")
+            raise ValueError(f"{source.file}: unknown field '{excerpt(name)}': {suggest(name, COLUMNS)}")
     parts = []
-    for name, kind in COLUMNS.items():
+    for name, kind in ((name, column_type(text)) for name, text in COLUMNS.items()):
         if name not in frame.columns:
             if name in REQUIRED:
-                raise ValueError(f"{source.file}: there is no column '{name}'")
+                raise ValueError(f"{source.file}: column '{name}' is missing")
             parts.append(pl.Series(name, [None], kind).new_from_index(0, len(frame)))
             continue
         try:
@@ -261,25 +280,25 @@ def _cast(frame: pl.DataFrame, source: Source) -> pl.DataFrame:
 
 
 def log_from_frame(frame: pl.DataFrame, source: Source, min_feedback: float, max_feedback: float) -> Log:
-    """The columns of a table with one row per decision, put end to end; what they say is not checked yet.
+    """Build a log, not yet checked, from a table with one row per decision.
 
     Parameters
     ----------
     frame
         Columns as in `COLUMNS`.
     source
-        What errors name.
+        Origin that errors name.
     min_feedback, max_feedback
-        What an answer can be.
+        Range of feedback.
     """
     if frame.is_empty():
-        raise ValueError(f"{source.file}: there is no decision in it")
+        raise ValueError(f"{source.file} contains no decision")
     for name in REQUIRED:
         if frame[name].null_count():
             raise source.fault(int(frame[name].is_null().arg_max() or 0), name, "is missing")
     lengths = frame["candidates"].list.len().cast(pl.Int64).to_numpy()
     if not lengths.all():
-        raise source.fault(int(np.argmin(lengths)), "candidates", "must name one at least")
+        raise source.fault(int(np.argmin(lengths)), "candidates", "must have at least one name")
     columns = {
         name: _per_row(frame[name], lengths, source) for name in ("propensity", "feedback", "feedback_time")
     }
@@ -301,18 +320,18 @@ def log_from_frame(frame: pl.DataFrame, source: Source, min_feedback: float, max
 
 
 def _coded(values: pl.Series) -> tuple[Ints, tuple[str, ...]]:
-    """Numbers that stand for texts, and the texts, in the order of their first appearance."""
+    """Return codes of strings, and the strings in the order of first appearance."""
     texts = values.unique(maintain_order=True)
     codes: Ints = values.cast(pl.Enum(texts)).to_physical().to_numpy().astype(np.int64)
     return codes, tuple(texts.to_list())
 
 
 def _per_row(column: pl.Series, lengths: Ints, source: Source) -> NDArray[Any]:
-    """A column of lists put end to end, which must have a number per candidate; NaN or -1 where one is missing."""
-    found = column.list.len().cast(pl.Int64).fill_null(-1).to_numpy()
-    if (wrong := (found != lengths) & (found >= 0)).any():
+    """Flatten a column of lists with one number per candidate; NaN or -1 if one is missing."""
+    sizes = column.list.len().cast(pl.Int64).fill_null(-1).to_numpy()
+    if (wrong := (sizes != lengths) & (sizes >= 0)).any():
         event = int(np.argmax(wrong))
-        raise source.fault(event, column.name, f"has {found[event]} numbers for {lengths[event]} candidates")
+        raise source.fault(event, column.name, f"has {sizes[event]} numbers for {lengths[event]} candidates")
     values = column.drop_nulls().explode()
     if values.dtype.is_integer():
         values = values.fill_null(-1)
@@ -320,23 +339,23 @@ def _per_row(column: pl.Series, lengths: Ints, source: Source) -> NDArray[Any]:
     if not column.null_count():
         return numbers
     out = np.full(int(lengths.sum()), np.nan)
-    out[np.repeat(found >= 0, lengths)] = numbers
+    out[np.repeat(sizes >= 0, lengths)] = numbers
     return out
 
 
 def _features(column: pl.Series, lengths: Ints, source: Source) -> Features | None:
     if column.null_count() == len(column):
         return None
-    found = column.list.len().cast(pl.Int64).fill_null(0).to_numpy()
-    if (found != lengths).any():
-        event = int(np.argmax(found != lengths))
-        raise source.fault(event, "features", f"has {found[event]} lists for {lengths[event]} candidates")
+    sizes = column.list.len().cast(pl.Int64).fill_null(0).to_numpy()
+    if (sizes != lengths).any():
+        event = int(np.argmax(sizes != lengths))
+        raise source.fault(event, "features", f"has {sizes[event]} lists for {lengths[event]} candidates")
     inner = column.explode()
     widths = inner.list.len().cast(pl.Int64).fill_null(0).to_numpy()
     owner = np.repeat(np.arange(len(lengths)), lengths)
     if (widths != widths[0]).any() or widths[0] == 0:
         row = int(np.argmax(widths != widths[0]))
-        what = f"{widths[row]} features of a candidate, and {widths[0]} of the first"
+        what = f"a candidate has {widths[row]} features, but the first one has {widths[0]}"
         raise source.fault(int(owner[row]), "features", what)
     table: Features = inner.explode().fill_null(np.nan).to_numpy().reshape(-1, widths[0]).copy()
     if not np.isfinite(table).all():
@@ -349,23 +368,23 @@ def _pairs(column: pl.Series, lengths: Ints, source: Source) -> Floats | None:
     if column.null_count() == len(column):
         return None
     sizes = lengths * (lengths - 1) // 2
-    found = column.list.len().cast(pl.Int64).fill_null(-1).to_numpy()
-    if (found != sizes).any():
-        event = int(np.argmax(found != sizes))
+    counts = column.list.len().cast(pl.Int64).fill_null(-1).to_numpy()
+    if (counts != sizes).any():
+        event = int(np.argmax(counts != sizes))
         raise source.fault(event, "pairs", f"must have a number for each of {sizes[event]} pairs of candidates")
     pairs: Floats = column.filter(pl.Series(sizes > 0)).explode().fill_null(np.nan).to_numpy().copy()
     if not ((pairs >= 0) & (pairs <= 1)).all():
         row = int(np.argmin((pairs >= 0) & (pairs <= 1)))
         event = int(np.repeat(np.arange(len(sizes)), sizes)[row])
-        raise source.fault(event, "pairs", f"{pairs[row]} is no probability")
+        raise source.fault(event, "pairs", f"{pairs[row]} is not a probability")
     return pairs
 
 
 @kernel
-def _first_repeated(offsets: Ints, values: Ints, most: int, stamps: Ints) -> int:
-    """The first row whose value is no number below `most` (0: number of candidates), or occurs again; -1: none."""
+def _first_repeated(offsets: Ints, values: Ints, limit: int, stamps: Ints) -> int:
+    """Return the first row whose value is repeated or not below `limit` (0: number of candidates), or -1."""
     for t in range(len(offsets) - 1):
-        bound = most if most > 0 else offsets[t + 1] - offsets[t]
+        bound = limit if limit > 0 else offsets[t + 1] - offsets[t]
         for i in range(offsets[t], offsets[t + 1]):
             if not 0 <= values[i] < bound or stamps[values[i]] == t + 1:
                 return i
@@ -374,21 +393,21 @@ def _first_repeated(offsets: Ints, values: Ints, most: int, stamps: Ints) -> int
 
 
 def checked(log: Log, source: Source) -> Log:
-    """The log, if it can be true; otherwise a ValueError that names file, row and field.
+    """Validate a log and return it. Raises ValueError naming the file, row and field.
 
     Parameters
     ----------
     log
-        What was read or made.
+        The log.
     source
-        Where.
+        Origin that errors name.
     """
     lengths, seen = log.lengths, log.seen
 
     def owner(row: int) -> int:
         return int(np.searchsorted(log.offsets, row, "right")) - 1
 
-    def refuse(bad: NDArray[np.bool_], field: str, what: Callable[[int], str]) -> None:
+    def reject(bad: NDArray[np.bool_], field: str, what: Callable[[int], str]) -> None:
         if bad.any():
             row = int(np.argmax(bad))
             raise source.fault(owner(row) if len(bad) == len(log.item) else row, field, what(row))
@@ -397,58 +416,61 @@ def checked(log: Log, source: Source) -> Log:
         return f"candidate '{excerpt(log.names[log.item[row]])}'"
 
     if log.events.n_unique() < len(log.events):
-        refuse(log.events.is_duplicated().to_numpy(), "event", lambda t: f"'{log.events[t]}' occurs twice")
-    refuse(
+        reject(log.events.is_duplicated().to_numpy(), "event", lambda t: f"'{log.events[t]}' occurs twice")
+    reject(
         (log.k < 1) | (log.k > lengths), "k", lambda t: f"{log.k[t]}: must be from 1 to {lengths[t]} candidates"
     )
     misplaced = _first_repeated(log.offsets, log.position, 0, np.zeros(int(lengths.max()), np.int64))
     if misplaced >= 0:
-        what = "must hold each number from 0 to the number of candidates - 1 once"
+        what = "must contain each number from 0 to the number of candidates - 1 once"
         raise source.fault(owner(misplaced), "position", what)
     twice = _first_repeated(log.offsets, log.item, len(log.names), np.zeros(len(log.names), np.int64))
     if twice >= 0:
         raise source.fault(owner(twice), "candidates", f"{named(twice)} occurs twice")
     propensity, known = log.propensity, ~np.isnan(log.propensity)
-    refuse(known & ~((propensity >= 0) & (propensity <= 1 + _SUM)), "propensity", lambda row: (
+    reject(known & ~((propensity >= 0) & (propensity <= 1 + _SUM)), "propensity", lambda row: (
         f"{propensity[row]} of {named(row)}: must be a probability, from 0 to 1"))  # fmt: skip
-    refuse(seen & (propensity == 0), "propensity", lambda row: f"0 of {named(row)}, which was seen")
+    reject(seen & (propensity == 0), "propensity", lambda row: f"0 of {named(row)}, which was seen")
     sums, counts = (np.add.reduceat(part, log.offsets[:-1]) for part in (propensity, known))
-    refuse(
+    reject(
         (counts > 0) & (counts < lengths),
         "propensity",
-        lambda _: "is there for some candidates and not for others",
+        lambda _: "is missing for some candidates",
     )
-    refuse((counts > 0) & (np.abs(sums - log.k) > _SUM * lengths), "propensity", lambda t: (
-        f"the propensities add up to {sums[t]:.6g}, and {log.k[t]} of the candidates are seen: a propensity is the "
-        "probability to be among the first k"))  # fmt: skip
-    told = ~np.isnan(log.feedback)
-    refuse(told & ~seen, "feedback", lambda row: (
-        f"{log.feedback[row]:g} about {named(row)}, which was shown at position {log.position[row] + 1} and not seen "
+    reject((counts > 0) & (np.abs(sums - log.k) > _SUM * lengths), "propensity", lambda t: (
+        f"the propensities add up to {sums[t]:.6g}, but must add up to k = {log.k[t]}: a propensity is "
+        "the probability to be among the first k"))  # fmt: skip
+    answered = ~np.isnan(log.feedback)
+    reject(answered & ~seen, "feedback", lambda row: (
+        f"{log.feedback[row]:g} on {named(row)}, which was shown at position {log.position[row] + 1} and not seen "
         f"(k = {log.k[owner(row)]})"))  # fmt: skip
-    refuse(told & ~((log.feedback >= log.min_feedback) & (log.feedback <= log.max_feedback)), "feedback", lambda row: (
-        f"{log.feedback[row]:g} about {named(row)}: must be from {log.min_feedback:g} to {log.max_feedback:g}"))  # fmt: skip
+    possible = (log.feedback >= log.min_feedback) & (log.feedback <= log.max_feedback)
+    reject(answered & ~possible, "feedback", lambda row: (
+        f"{log.feedback[row]:g} on {named(row)}: must be from {log.min_feedback:g} to "
+        f"{log.max_feedback:g}"))  # fmt: skip
     return log
 
 
 def frame_from_log(log: Log) -> pl.DataFrame:
-    """A log as a table with one row per decision.
+    """Convert a log to a table with one row per decision.
 
     Parameters
     ----------
     log
-        What to convert.
+        The log.
     """
+    numbers = ("propensity", "feedback", "feedback_time")
     rows = pl.DataFrame({
         "owner": log.owner,
         "candidates": pl.Series(log.names, dtype=pl.String).gather(log.item),
         "position": log.position,
-        **{name: pl.Series(getattr(log, name), nan_to_null=True) for name in ("propensity", "feedback", "feedback_time")},
+        **{name: pl.Series(getattr(log, name), nan_to_null=True) for name in numbers},
     })  # fmt: skip
     if log.features is not None:
         rows = rows.with_columns(features=pl.Series(log.features).cast(pl.List(pl.Float32)))
     lists = rows.group_by("owner", maintain_order=True).agg(pl.all()).drop("owner")
     missing = [name for name in ("propensity", "feedback_time") if np.isnan(getattr(log, name)).all()]
-    empty = [pl.lit(None, COLUMNS[name]).alias(name) for name in missing]
+    empty = [pl.lit(None, column_type(COLUMNS[name])).alias(name) for name in missing]
     head = pl.DataFrame({
         "event": log.events,
         "time": pl.Series(log.time, nan_to_null=True),
@@ -460,18 +482,20 @@ def frame_from_log(log: Log) -> pl.DataFrame:
     if log.pairs is not None:
         ends = np.cumsum(log.lengths * (log.lengths - 1) // 2)
         parts["pairs"] = pl.Series([log.pairs[a:b].tolist() for a, b in zip([0, *ends[:-1]], ends, strict=True)])
-    kept = [name for name in COLUMNS if name in parts]
-    return pl.DataFrame({name: parts[name] for name in kept}).cast({name: COLUMNS[name] for name in kept})
+    present = [name for name in COLUMNS if name in parts]
+    return pl.DataFrame({name: parts[name] for name in present}).cast(
+        {name: column_type(COLUMNS[name]) for name in present}
+    )
 
 
 def order_shown(shown: Sequence[T], ranked: Sequence[T], k: int) -> list[T]:
-    """The items that an app did show, from the top, then the others as they were ranked.
+    """Return the items that an app showed, from the top, then the others as ranked.
 
     >>> order_shown(["tea", "rice"], ["milk", "rice", "tea", "soup"], k=2)
     ['tea', 'rice', 'milk', 'soup']
     """
-    first, least = set(shown), min(k, len(ranked))
-    if len(first) < len(shown) or not first <= set(ranked) or len(shown) < least:
+    first, minimum = set(shown), min(k, len(ranked))
+    if len(first) < len(shown) or not first <= set(ranked) or len(shown) < minimum:
         text = excerpt(str(list(shown)))
-        raise ValueError(f"shown = {text}: must be items of the decision, each once, {least} of them at least")
+        raise ValueError(f"shown = {text}: must be at least {minimum} items of the decision, each once")
     return [*shown, *(item for item in ranked if item not in first)]

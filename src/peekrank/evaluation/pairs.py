@@ -1,4 +1,4 @@
-"""Pairs of candidates: their propensities to be both seen, and the pairwise loss as a sum over them."""
+"""Pairs of candidates: the probability to see both, and the pairwise loss as a sum over pairs."""
 
 from __future__ import annotations
 
@@ -8,24 +8,26 @@ from peekrank._jit import kernel
 from peekrank.evaluation.log import Log
 from peekrank.types import Floats, Ints
 
-_SURE = 1 - 1e-9
+_CERTAIN = 1 - 1e-9
 
 
 @kernel
 def _fill_pair_propensities(offsets: Ints, k: Ints, propensity: Floats, out: Floats) -> int:
-    """Fill the propensities of all pairs where those of items imply them; the first decision where not, or -1."""
+    """Fill the propensities of pairs implied by those of items. Return the first decision without, or -1."""
     row = 0
     for t in range(len(k)):
         first, last = offsets[t], offsets[t + 1]
         n, sure = last - first, 0
         for i in range(first, last):
-            sure += propensity[i] >= _SURE
+            sure += propensity[i] >= _CERTAIN
         if not (sure >= k[t] - 1 or k[t] >= n - 1):
             return t
         for i in range(first, last):
             for j in range(i + 1, last):
-                if sure >= k[t] - 1:  # one position is open, so two that are not sure are never seen together
-                    both = min(propensity[i], propensity[j]) if max(propensity[i], propensity[j]) >= _SURE else 0.0
+                if sure >= k[t] - 1:  # one random position: two uncertain candidates are never seen together
+                    both = (
+                        min(propensity[i], propensity[j]) if max(propensity[i], propensity[j]) >= _CERTAIN else 0.0
+                    )
                 else:  # one candidate is left out
                     both = max(0.0, propensity[i] + propensity[j] - 1)
                 out[row] = both
@@ -34,10 +36,10 @@ def _fill_pair_propensities(offsets: Ints, k: Ints, propensity: Floats, out: Flo
 
 
 def pair_propensities(log: Log) -> Floats:
-    """The probability of each two candidates of a decision to be both seen: logged, or implied by the propensities.
+    """Return the probability that both candidates of a pair are seen: logged, or implied by propensities.
 
-    Propensities imply those of pairs where all positions but the last are sure (greedy orders with a question at
-    position k, as doubtsort and ridge have them), and where at most one candidate is left out.
+    Propensities imply those of pairs if all positions but the last are certain (doubtsort and ridge explore
+    only at position k), or if at most one candidate is not seen.
 
     >>> from peekrank.evaluation.log import log_from_records
     >>> shown = {"event": "1", "k": 2, "candidates": ["a", "b", "c"], "position": [0, 1, 2]}
@@ -51,21 +53,21 @@ def pair_propensities(log: Log) -> Floats:
     event = _fill_pair_propensities(log.offsets, log.k, log.propensity, out)
     if event >= 0:
         raise ValueError(
-            f"pairwiseloss needs the probability to see each pair: event '{log.events[event]}' has no field "
-            "'pairs', nor do its propensities imply them; sumloss can be estimated, and for relevance that is 0 or 1 "
-            "differences of policies are the same in both"
+            f"pairwiseloss needs the probability to see each pair, but event '{log.events[event]}' has no field "
+            "'pairs' and its propensities do not imply them. Use sumloss: for binary relevance, differences of "
+            "policies are the same"
         )
     return out
 
 
 @kernel
 def fill_pairs(offsets: Ints, answer: Floats, ranks: Ints, signs: Floats, above: Floats) -> None:
-    """What was seen of each pair (i, j), and how a policy orders it.
+    """Fill the observed order of each pair (i, j) and that of a policy.
 
     Parameters
     ----------
     offsets, answer
-        Decisions, and the answer of each candidate; NaN: not seen.
+        Decisions, and the feedback on each candidate; NaN: not seen.
     ranks
         The policy's rank of each candidate.
     signs

@@ -1,4 +1,4 @@
-"""Policies that a log can be asked about: how each would have ranked the candidates of every decision."""
+"""Policies to evaluate on a log: how each would have ranked the candidates of every decision."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from peekrank._jit import kernel, specialise, unspecialised
 from peekrank._util.text import excerpt, pluralize
 from peekrank.engine import problem_shape
-from peekrank.engine.calls import name_of, set_items_of
+from peekrank.engine.entry_points import name_of, set_items_of
 from peekrank.evaluation.log import Log, single_learner
 from peekrank.kernels.sorting import merge_descending
 from peekrank.learners import learner as learner_named
@@ -21,35 +21,35 @@ from peekrank.spec import suggest
 from peekrank.types import Features, Floats, Ints, Kernels, Learner, Measure, Shape, State
 
 LOGGED = "logged"
-_CHUNK = 8192  # decisions that randomness is drawn for at a time
+_CHUNK = 8192  # decisions per block of random numbers
 Progress = Callable[[int], None]
 
 
 class Policy(NamedTuple):
-    """A name, and the rank (from 0) that it gives each row of a log; None: that of the logging policy itself."""
+    """A name and the rank, from 0, of each row of a log; None means the logging policy."""
 
     name: str
     ranks: Ints | None
-    note: str = ""  # what there is to know about it
+    note: str = ""  # a caveat
 
 
 def policy(text: str, log: Log, *, measure: Measure, seed: int = 0, progress: Progress = lambda _: None) -> Policy:
-    """The policy that a text names: ``logged``, ``order:a,b,c``, the file of an order, or a learner.
+    """Return the policy that a text names: ``logged``, ``order:a,b,c``, a file with an order, or a learner.
 
     Parameters
     ----------
     text
-        ``logged`` is the policy that wrote the log; ``order:`` a fixed order of candidates by name, of which those
-        that are not named come last; a file that ends with ``.txt`` an order, a name on each line; all else the
-        specification of a learner, which lives through the log.
+        ``logged`` is the policy that wrote the log. ``order:`` is a fixed order of candidates by name; others come
+        last. A file that ends with ``.txt`` has an order with one name per line. Any other text is the
+        specification of a learner, which is replayed over the log.
     log
-        What was logged.
+        The log.
     measure
-        What a learner is to be good at, where its specification leaves it open.
+        Measure of a learner whose specification has none.
     seed
-        Randomness of a learner.
+        Random seed of a learner.
     progress
-        Called with numbers of decisions done.
+        Called with the number of further decisions done.
 
     >>> from peekrank import DCG
     >>> from peekrank.evaluation.log import log_from_records
@@ -74,40 +74,40 @@ def policy(text: str, log: Log, *, measure: Measure, seed: int = 0, progress: Pr
 
 
 def fixed_order(log: Log, names: Sequence[str], name: str = "order") -> Policy:
-    """The policy that ranks all candidates by one order; those it does not name come last, as the log lists them.
+    """Rank all candidates by a fixed order; others come last, in the order of the log.
 
     Parameters
     ----------
     log
-        What was logged.
+        The log.
     names
         Candidates, the best first.
     name
-        What to call it.
+        Name of the policy.
     """
     codes = {candidate: i for i, candidate in enumerate(log.names)}
     if unknown := [candidate for candidate in names if candidate not in codes]:
-        raise ValueError(f"order: '{excerpt(unknown[0])}' is no candidate: {suggest(unknown[0], codes)}")
+        raise ValueError(f"order: '{excerpt(unknown[0])}' is not a candidate: {suggest(unknown[0], codes)}")
     if len(set(names)) < len(names):
-        raise ValueError(f"order: names must be different, in '{excerpt(','.join(names))}'")
+        raise ValueError(f"order: names must be distinct in '{excerpt(','.join(names))}'")
     position = np.full(len(log.names), len(names))
     position[[codes[candidate] for candidate in names]] = np.arange(len(names))
     left = len(log.names) - len(names)
-    note = f"{pluralize(left, 'candidate')} without a position in it come last" if left else ""
+    note = f"{pluralize(left, 'candidate')} not in the order come last" if left else ""
     return Policy(name, ranks_by(log, -position[log.item].astype(np.float64)), note)
 
 
 def by_scores(log: Log, scores: Floats, name: str) -> Policy:
-    """The policy that ranks by descending score; of equal ones the first row comes first.
+    """Rank by descending score; of equal scores the first row comes first.
 
     Parameters
     ----------
     log
-        What was logged.
+        The log.
     scores
         A score for each row.
     name
-        What to call it.
+        Name of the policy.
     """
     scores, rows = np.asarray(scores, np.float64), int(log.offsets[-1])
     if scores.shape != (rows,):
@@ -120,39 +120,39 @@ def by_scores(log: Log, scores: Floats, name: str) -> Policy:
 
 
 class Scorer(Protocol):
-    """What scores candidates by their features, such as a `Model` that `load_model` reads."""
+    """An object that scores candidates by their features, such as a `Model`."""
 
     def scores(self, features: Features, offsets: Ints) -> Floats:
-        """A score for each row; list n has the rows from offsets[n] to offsets[n + 1]."""
+        """Return a score for each row; list n has the rows from offsets[n] to offsets[n + 1]."""
         ...
 
 
 def by_model(log: Log, model: Scorer, name: str) -> Policy:
-    """The policy that ranks by the scores of a model, which scales the features of the log as it needs them.
+    """Rank by the scores of a model, which scales the features of the log itself.
 
     Parameters
     ----------
     log
-        What was logged, with features that are not scaled.
+        A log with unscaled features.
     model
-        Who scores.
+        The model.
     name
-        What to call it.
+        Name of the policy.
     """
     return by_scores(log, model.scores(features_of(log, name), log.offsets), name)
 
 
-def features_of(log: Log, who: str) -> Features:
-    """The features of a log, which this policy needs."""
+def features_of(log: Log, name: str) -> Features:
+    """Return the features of a log. Raises ValueError if it has none."""
     if log.features is None:
-        raise ValueError(f"{who}: needs the features of candidates, and the log has none")
+        raise ValueError(f"{name} needs features, but the log has none")
     return log.features
 
 
 def ranks_by(log: Log, scores: Floats) -> Ints:
-    """The rank of each row by descending score within its decision; of equal ones the first row comes first."""
-    most, ranks = int(log.lengths.max()), np.empty(len(scores), np.int64)
-    _fill_ranks(log.offsets, scores, np.empty((2, most), np.int64), ranks)
+    """Return the rank of each row by descending score; of equal scores the first row comes first."""
+    longest, ranks = int(log.lengths.max()), np.empty(len(scores), np.int64)
+    _fill_ranks(log.offsets, scores, np.empty((2, longest), np.int64), ranks)
     return ranks
 
 
@@ -168,36 +168,39 @@ def _fill_ranks(offsets: Ints, scores: Floats, space: Ints, ranks: Ints) -> None
 def replayed(
     log: Log, learner: Learner, *, name: str = "", seed: int = 0, progress: Progress = lambda _: None
 ) -> Policy:
-    """The policy of a learner that lives through the log: it ranks each list, then learns from the answers.
+    """Replay a learner over the log: it ranks each list, then learns from the logged feedback.
 
-    The learner learns from what the log's policy showed, given the logged propensities, so it must be one that can
-    (`Kernels.off_policy`). Its ranking is drawn independently of what was shown.
+    The learner learns from the lists that the log's policy showed, given the logged propensities, so it must have
+    `Kernels.off_policy`. Its own ranking is drawn independently of the list shown.
 
     Parameters
     ----------
     log
-        What was logged.
+        The log.
     learner
-        Who lives through it.
+        The learner.
     name
-        What to call the policy; empty: the learner's name.
+        Name of the policy; empty: the learner's name.
     seed
-        Randomness of the learner.
+        Random seed of the learner.
     progress
-        Called with numbers of decisions done.
+        Called with the number of further decisions done.
     """
     if learner.kernels.off_policy is None:
         raise ValueError(
-            f"{learner.name} learns from its own rankings only: it cannot be replayed over what somebody else "
-            "showed. Those that can: doubtsort, ridge, rtopkf"
+            f"{learner.name} learns only from its own rankings, so it cannot be replayed over a log. Use "
+            "doubtsort, "
+            "ridge or rtopkf"
         )
     if np.isnan(log.propensity).any():
-        raise ValueError(f"{learner.name}: cannot be replayed over a log without propensities")
+        raise ValueError(f"{learner.name} cannot be replayed over a log without propensities")
     X = features_of(log, learner.name) if learner.contextual else np.empty((len(log.item), 0), np.float32)
     by_item = learner.kernels.set_items is not None
     m = len(log.names) if by_item else int(log.lengths.max())
     if not (by_item or learner.variable_length):
-        raise ValueError(f"{learner.name} ranks a fixed set of items, all of them in every round")
+        raise ValueError(
+            f"{learner.name} cannot be replayed, because it ranks all of a fixed set of items in every round"
+        )
     shape = problem_shape(learner, m=m, k=min(int(log.k.max()), m), d=X.shape[1])
     rows = np.lexsort((log.item, log.owner)) if by_item else np.arange(len(log.item))
     ranks = np.empty(len(rows), np.int64)
@@ -214,14 +217,14 @@ def _ranks_of_learner(
     rng: np.random.Generator,
     progress: Progress,
 ) -> Ints:
-    """The ranks that a learner gives to these rows, decision by decision."""
+    """Return the ranks that a learner gives to these rows, decision by decision."""
     lengths, by_item = log.lengths, learner.kernels.set_items is not None
     answers = learner.transform_feedback(log.feedback[rows])
     draws = {
         n: learner.n_uniforms(Shape(n, shape.d, min(shape.k, n)) if by_item else shape)
         for n in set(lengths.tolist())
     }
-    wanted = np.array([draws[n] for n in lengths.tolist()])
+    n_draws = np.array([draws[n] for n in lengths.tolist()])
     ranks = np.empty(len(rows), np.int64)
     state, token = learner.init(shape), np.zeros(learner.token_size(shape))
     longest = int(lengths.max())
@@ -233,18 +236,20 @@ def _ranks_of_learner(
     features = np.ascontiguousarray(X[rows])
     for first in range(0, len(lengths), _CHUNK):
         these = slice(first, first + _CHUNK)
-        uniforms = rng.random((len(wanted[these]), wanted.max()))
+        uniforms = rng.random((len(n_draws[these]), n_draws.max()))
         offsets = log.offsets[first : first + _CHUNK + 1]
-        loop(state, features, offsets, wanted[these], uniforms, *columns, ranks, token, *space)
-        progress(len(wanted[these]))
+        loop(state, features, offsets, n_draws[these], uniforms, *columns, ranks, token, *space)
+        progress(len(n_draws[these]))
     return ranks
 
 
 @cache
 def compiled_replay(kernels: Kernels) -> Callable[..., None]:
-    """The loop over decisions of somebody else, for the kernels of a learner that can adopt them."""
+    """Return the compiled loop that replays a learner with these kernels over a log."""
     parts = {"_rank": kernels.rank, "_off_policy": kernels.off_policy, "_update": kernels.update}
-    return specialise(_replay, name_of(kernels), _set_items=set_items_of(kernels), **cast("Any", parts))
+    return specialise(
+        _replay, name_of(kernels), inline_all=True, _set_items=set_items_of(kernels), **cast("Any", parts)
+    )
 
 
 _rank: Callable[[State, Features, Floats, Ints, Floats], None] = unspecialised
@@ -277,7 +282,7 @@ def _replay(
         _rank(state, X, uniforms[t, : draws[t]], ranking, token)
         for p in range(len(ranking)):
             if not 0 <= ranking[p] < len(ranking):
-                raise ValueError("the learner's rank kernel fills a ranking with something else than its items")
+                raise ValueError("the learner's rank kernel must fill a ranking with its items")
             ranks[first + ranking[p]] = p
             other[position[first + p]] = p
         _off_policy(state, X, other, propensity[first:last], token)

@@ -1,4 +1,4 @@
-"""How likely people look at each position, from a log of clicks in which the same items stood at different positions."""
+"""Estimation of position bias from a log of clicks on items that were shown at several positions."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from peekrank._util.validate import check_int, check_open_unit
 from peekrank.evaluation.log import Log
 from peekrank.types import Floats, Ints
 
-_MOST_STEPS = 100
-_CLOSE = 1e-10  # a step of Newton's method that changes nothing any more
+_MAX_STEPS = 100
+_CLOSE = 1e-10  # Newton's method stops at smaller steps
 
 
 class Curve(NamedTuple):
@@ -21,34 +21,34 @@ class Curve(NamedTuple):
     examined: Floats  # the first is 1
     low: Floats
     high: Floats
-    shown: Ints  # how often something stood at each position
+    shown: Ints  # number of items shown at each position
     clicks: Ints
 
     def feedback_rules(self) -> str:
-        """The form of feedback that this curve makes of clicks (`peekrank.streams.feedback_rules.parse_rules`)."""
+        """Return this curve as feedback rules (see `peekrank.streams.feedback_rules.parse_rules`)."""
         return f"click = 1; curve {' '.join(f'{min(1.0, part):.4g}' for part in self.examined)}"
 
 
 def estimate_curve(log: Log, *, periods: int = 1, level: float = 0.95) -> Curve:
-    """Estimate how likely each position is looked at, relative to the first.
+    """Estimate how likely people are to look at each position, relative to the first.
 
-    Let a click on item i at position p have probability theta_p r_i. If i stood at p n_ip times, and had c_ip
+    Let a click on item i at position p have probability theta_p r_i. If i was shown n_ip times at p and had c_ip
     clicks there, theta maximises
 
         sum_i [ sum_p c_ip ln theta_p - c_i ln sum_p n_ip theta_p ],    c_i = sum_p c_ip:
 
-    given its clicks, at which of its positions were they? The unknown r_i cancel, so that it does not matter that
-    better items stand higher, nor how many items there are; items that always stood at one position tell nothing.
-    Intervals are those of the logarithm, from the variance of the clicks.
+    the likelihood of the positions of an item's clicks, given their number. The unknown r_i cancel, so it does not
+    matter that better items are shown higher, nor how many items there are. Items that were always shown at one
+    position carry no information. Intervals are computed for the logarithm, from the variance of the clicks.
 
     Parameters
     ----------
     log
-        Answers among the first k above its lowest are clicks; all others among the first k are none.
+        A log. Feedback above the minimum, among the first k, counts as a click.
     periods
-        Into how many equal parts the log is cut: the relevance of an item may differ between them, not within.
+        Number of equal parts of the log. The relevance of an item may differ between parts, not within.
     level
-        Probability that an interval contains what it is for.
+        Coverage probability of an interval.
 
     >>> from peekrank.evaluation.log import log_from_records
     >>> clicks = [[1, 0], [0, 1], [1, 1], [1, 0], [1, 0], [0, 1]] * 10  # a is on top every other time
@@ -61,8 +61,7 @@ def estimate_curve(log: Log, *, periods: int = 1, level: float = 0.95) -> Curve:
 
     References
     ----------
-    Agarwal et al., Estimating position bias without intrusive interventions, WSDM 2019: the same idea, called
-    intervention harvesting.
+    Agarwal et al., Estimating position bias without intrusive interventions, WSDM 2019 (intervention harvesting).
     """
     check_int("periods", periods, 1)
     check_open_unit("level", level)
@@ -76,29 +75,29 @@ def estimate_curve(log: Log, *, periods: int = 1, level: float = 0.95) -> Curve:
 
 
 def _tables(log: Log, periods: int) -> tuple[Floats, Floats]:
-    """How often each item, in each period, stood at each position, and was clicked there."""
-    seen, most = log.seen, int(log.k.max())
+    """Count how often each item, in each period, was shown and clicked at each position."""
+    seen, positions = log.seen, int(log.k.max())
     period = log.owner[seen] * periods // len(log.k)
     groups = log.item[seen] * periods + period
-    cells = np.unique(groups, return_inverse=True)[1] * most + log.position[seen]
-    size = (int(cells.max()) // most + 1) * most
-    shown = np.bincount(cells, minlength=size).reshape(-1, most).astype(np.float64)
+    cells = np.unique(groups, return_inverse=True)[1] * positions + log.position[seen]
+    size = (int(cells.max()) // positions + 1) * positions
+    shown = np.bincount(cells, minlength=size).reshape(-1, positions).astype(np.float64)
     clicked = np.nan_to_num(log.feedback[seen], nan=log.min_feedback) > log.min_feedback
-    clicks = np.bincount(cells[clicked], minlength=size).reshape(-1, most).astype(np.float64)
+    clicks = np.bincount(cells[clicked], minlength=size).reshape(-1, positions).astype(np.float64)
     informative = ((shown > 0).sum(axis=1) > 1) & (clicks.sum(axis=1) > 0)
     return shown[informative], clicks[informative]
 
 
 def _check_connected(shown: Floats, clicks: Floats) -> None:
-    """Refuse a log in which a position shares no item with the others, or has no click."""
+    """Check that positions share items and have clicks. Raises ValueError if not."""
     positions = shown.shape[1]
     if positions < 2:
-        raise ValueError("the log shows one position only: there is nothing to compare it with")
+        raise ValueError("the log has only one position, so there is nothing to compare")
     for position in np.flatnonzero(clicks.sum(axis=0) == 0):
         times = int(shown[:, position].sum())
         raise ValueError(
-            f"position {position + 1}: no click on an item that also stood elsewhere, though such items stood there "
-            f"{times:,} times; a longer log is needed, or a smaller k"
+            f"position {position + 1} has no click on an item that was also shown elsewhere, in {times:,} "
+            "impressions; use a longer log or a smaller k"
         )
     reached, before = np.arange(positions) == 0, -1
     while reached.sum() > before:
@@ -106,19 +105,19 @@ def _check_connected(shown: Floats, clicks: Floats) -> None:
         reached |= (shown[(shown[:, reached] > 0).any(axis=1)] > 0).any(axis=0)
     if not reached.all():
         raise ValueError(
-            f"position {np.argmin(reached) + 1} shares no item with position 1: nothing tells positions from items. The "
-            "learner must show the same items at different positions, as `uniform` or `greedy` do"
+            f"position {np.argmin(reached) + 1} shares no item with position 1, so the bias cannot be estimated. "
+            "Use a learner that shows the same items at different positions, such as `uniform` or `greedy`"
         )
 
 
 def _shares(shown: Floats, logs: Floats) -> Floats:
-    """P(a click on an item was at position p), given that there was one."""
+    """Return the probability that a click on an item was at position p, given a click."""
     weights = shown * np.exp(logs)
     return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
 
 def _information(clicks: Floats, shares: Floats) -> Floats:
-    """Second derivatives of minus the likelihood; the first position is fixed, and left out."""
+    """Return the Hessian of the negative log-likelihood, without the first position, which is fixed."""
     totals = clicks.sum(axis=1)
     whole = np.diag(totals @ shares) - (shares * totals[:, None]).T @ shares
     return np.asarray(whole[1:, 1:])
@@ -129,9 +128,9 @@ def _likelihood(shown: Floats, clicks: Floats, logs: Floats) -> float:
 
 
 def _fitted(shown: Floats, clicks: Floats) -> Floats:
-    """Logarithms of the examination: Newton's method on a concave function, with halved steps where one fails."""
+    """Return the logarithms of examination, by Newton's method with step halving on a concave function."""
     logs: Floats = np.zeros(shown.shape[1])
-    for _ in range(_MOST_STEPS):
+    for _ in range(_MAX_STEPS):
         shares = _shares(shown, logs)
         slope = clicks.sum(axis=0) - clicks.sum(axis=1) @ shares
         step = np.append(0.0, np.linalg.solve(_information(clicks, shares), slope[1:]))
@@ -141,11 +140,11 @@ def _fitted(shown: Floats, clicks: Floats) -> Floats:
         logs = logs + step
         if np.abs(step).max() < _CLOSE:
             return logs
-    raise ValueError("the curve of positions cannot be fitted: there are too few clicks")
+    raise ValueError("the examination curve cannot be fitted, because there are too few clicks")
 
 
 def _covariance(shown: Floats, clicks: Floats, logs: Floats) -> Floats:
-    """Covariance of the logarithms, if clicks are independent of each other."""
+    """Return the covariance of the logarithms for independent clicks."""
     shares, positions = _shares(shown, logs), shown.shape[1]
     variances = clicks * (1 - clicks / np.maximum(1, shown))
     meat = np.zeros((positions, positions))

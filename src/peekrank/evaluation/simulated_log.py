@@ -1,19 +1,22 @@
-"""Logs of simulations: an agent lives through rounds, and all that an evaluation needs is written down."""
+"""Logs of simulated runs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 import numpy as np
-import polars as pl
 
 from peekrank import __version__
+from peekrank._util.extras import extra
 from peekrank.engine import Agent
 from peekrank.engine.feedback import check_positions, reveal
 from peekrank.evaluation.jsonl import why_no_propensities
 from peekrank.evaluation.log import Log, Source, checked
 from peekrank.spec import format_spec
 from peekrank.types import Ints, Rounds
+
+with extra("cli"):
+    import polars as pl
 
 
 def simulate_log(
@@ -24,24 +27,24 @@ def simulate_log(
     max_feedback: float | None = None,
     progress: Callable[[int], None] = lambda _: None,
 ) -> Log:
-    """Let an agent rank and learn, round by round, and log it.
+    """Run an agent over rounds, and log its decisions and feedback.
 
     Parameters
     ----------
     agent
-        Who is to live through the rounds; it has learned when it is done.
+        The agent, which learns.
     rounds
-        What happens.
+        The rounds.
     sequence
-        Number of the list that each round shows; None for all lists in turn.
+        Number of the list of each round; None: all lists in turn.
     max_feedback
-        The largest grade that is possible; None: the largest that the learner can be told, or that occurs.
+        Largest possible grade; None: the largest that the learner accepts or that occurs, whichever is smaller.
     progress
-        Called with numbers of rounds done.
+        Called with the number of further rounds done.
 
     >>> from peekrank import CT15, DCG, DoubtSort
     >>> rounds = CT15(m=5).rounds(100, np.random.default_rng(1))
-    >>> log = record(Agent(DoubtSort(DCG()), m=5, k=2), rounds)
+    >>> log = simulate_log(Agent(DoubtSort(DCG()), m=5, k=2), rounds)
     >>> len(log.k), bool((log.propensity[log.seen] > 0).all())
     (100, True)
     """
@@ -58,21 +61,21 @@ def simulate_log(
         np.full(len(rows), np.nan),
     )
     for t, n in enumerate(lists):
-        here, there = slice(starts[t], starts[t + 1]), slice(offsets[n], offsets[n + 1])
+        target, source = slice(starts[t], starts[t + 1]), slice(offsets[n], offsets[n + 1])
         if by_number:
-            known = items[there]  # type: ignore[index]
+            known = items[source]  # type: ignore[index]
             decision = agent.rank(available=known)
             ranking = np.searchsorted(known, decision.ranking)
         else:
-            decision = agent.rank(features[there] if features.shape[1] else None)
+            decision = agent.rank(features[source] if features.shape[1] else None)
             ranking = decision.ranking
         shown = ranking[: agent.shape.k]
-        told = reveal(rounds, n, shown, decision.round)
-        agent.update(decision, told)
-        position[here][ranking] = np.arange(lengths[t])
-        answer[here][shown] = told
+        feedback = reveal(rounds, n, shown, decision.round)
+        agent.update(decision, feedback)
+        position[target][ranking] = np.arange(lengths[t])
+        answer[target][shown] = feedback
         if decision.propensities is not None:
-            propensity[here] = decision.propensities
+            propensity[target] = decision.propensities
         if t % 1000 == 999:
             progress(1000)
     progress(len(lists) % 1000)
@@ -88,8 +91,9 @@ def simulate_log(
     none = np.full(len(lists), np.nan)
     log = Log(
         pl.Series("event", np.arange(1, len(lists) + 1)).cast(pl.String), none,
-        np.minimum(agent.shape.k, lengths), np.zeros(len(lists), np.int64), starts, item, position, propensity, answer,
-        np.full(len(rows), np.nan), tuple(map(str, range(number))), (f"{format_spec(agent.learner)} @ {__version__}",),
+        np.minimum(agent.shape.k, lengths), np.zeros(len(lists), np.int64), starts, item, position, propensity,
+        answer, np.full(len(rows), np.nan), tuple(map(str, range(number))),
+        (f"{format_spec(agent.learner)} @ {__version__}",),
         (why_no_propensities(agent.learner) if np.isnan(propensity).any() else "",), 0.0, float(largest),
         features[rows] if features.shape[1] else None,
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Which measures can be estimated from a log, and what takes their position where they cannot."""
+"""Measures that can be estimated from a log, and substitutes for the others."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from peekrank.types import Floats, LinearMeasure, Measure
 
 
 def by_items(measure: Measure, max_feedback: float) -> bool:
-    """Whether a measure is a sum over items of discount(rank) x gain(relevance), and nothing more.
+    """Return whether a measure is a sum over items of discount(rank) x gain(relevance).
 
     >>> by_items(DCG(), 4), by_items(NDCG(), 4), by_items(PairwiseLoss(), 1)
     (True, False, False)
@@ -36,7 +36,7 @@ def by_items(measure: Measure, max_feedback: float) -> bool:
 
 
 def nearest_measure(measure: Measure) -> Measure:
-    """The measure that can be estimated and says most of what this one says.
+    """Return the closest measure that can be estimated from a log.
 
     >>> str(nearest_measure(NDCG(10))), str(nearest_measure(Recall(3)))
     ('dcg@10', 'p@3+sum')
@@ -54,14 +54,15 @@ def nearest_measure(measure: Measure) -> Measure:
             return DCG()
 
 
-def refuse(measure: Measure, log: Log) -> None:
-    """Raise the ValueError that says why a measure cannot be estimated from a log, and what can be.
+def reject(measure: Measure, log: Log) -> None:
+    """Raise a ValueError that says why a measure cannot be estimated from a log, and which one can.
 
     >>> from peekrank.evaluation.log import log_from_records
-    >>> refuse(NDCG(), log_from_records([{"event": "1", "k": 1, "candidates": ["a", "b", "c"], "position": [0, 1, 2]}]))
+    >>> record = {"event": "1", "k": 1, "candidates": ["a", "b", "c"], "position": [0, 1, 2]}
+    >>> reject(NDCG(), log_from_records([record]))
     Traceback (most recent call last):
     ...
-    ValueError: ndcg cannot be estimated from answers about k = 1 of 3 candidates: ... The nearest that can is dcg.
+    ValueError: ndcg cannot be estimated from feedback on k = 1 of 3 candidates: ... Use dcg.
     """
     from peekrank.games.theorems import theorem_of
 
@@ -69,34 +70,35 @@ def refuse(measure: Measure, log: Log) -> None:
     m, k = int(log.lengths[short]), int(log.k[short])
     why = theorem_of(measure, m, k, max(2, int(log.max_feedback) + 1)).reason
     raise ValueError(
-        f"{measure} cannot be estimated from answers about k = {k} of {m} candidates: it is no sum over items of "
-        f"discount(rank) x gain(relevance), and what is not seen decides it. {why} "
-        f"The nearest that can is {nearest_measure(measure)}."
+        f"{measure} cannot be estimated from feedback on k = {k} of {m} candidates: it is not a sum over items of "
+        f"discount(rank) x gain(relevance), so it depends on items that were not seen. {why} "
+        f"Use {nearest_measure(measure)}."
     )
 
 
 def gains_of(measure: LinearMeasure, log: Log) -> tuple[Floats, float, float]:
-    """The gain of each answer (NaN: none), and the gains of the least and of the largest answer.
+    """Return the gain of each feedback (NaN: none), and the smallest and the largest possible gain.
 
-    Answers that are no grades, such as estimates from clicks, have gains on a straight line: exact for measures
-    with linear gains, and for relevance that is 0 or 1.
+    Feedback that is not whole, such as estimates from clicks, gets linear gains. This is exact for measures with
+    linear gains, and for binary relevance.
     """
-    told = ~np.isnan(log.feedback)
+    answered = ~np.isnan(log.feedback)
     gain = np.full(len(log.feedback), np.nan)
-    answers = log.feedback[told]
+    answers = log.feedback[answered]
     whole = not np.any(answers % 1) and log.min_feedback >= 0
     if whole:
         ends = measure.gain(np.array([log.min_feedback, log.max_feedback]))
-        gain[told] = measure.gain(answers)
+        gain[answered] = measure.gain(answers)
     else:
         middle = measure.gain(np.array([0.0, 1.0, 2.0, 3.0]))
         if log.max_feedback > 1 and np.any(np.abs(np.diff(middle, 2)) > 0):
             raise ValueError(
-                f"{measure}: answers that are no whole numbers need a measure whose gains are proportional to "
-                "relevance, as in dcg+linear or sumloss, unless relevance is 0 or 1"
+                f"{measure}: feedback that is not whole needs a measure with linear gains, such as dcg+linear "
+                "or sumloss, "
+                "unless relevance is binary"
             )
         slope = middle[1] - middle[0]
         ends = middle[0] + slope * np.array([log.min_feedback, log.max_feedback])
-        gain[told] = middle[0] + slope * answers
+        gain[answered] = middle[0] + slope * answers
     low, high = float(ends.min()), float(ends.max())
     return gain, low, high

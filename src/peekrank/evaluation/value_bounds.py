@@ -1,4 +1,4 @@
-"""What answers to an order that was never varied tell of other orders: limits, not guesses."""
+"""Bounds on the value of any order, from feedback on an order that never varied."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from peekrank.types import Floats, Ints, LinearMeasure
 
 
 class ValueBounds(NamedTuple):
-    """Between what an order is worth per round, and why it cannot be told more closely."""
+    """Bounds on the value of an order per round, and the two parts of their width."""
 
     low: float
     high: float
-    propensity: float  # part of high - low that comes from the number of answers
-    unseen: float  # part that comes from items that were never answered for
+    sampling: float  # part of high - low due to the limited number of answers
+    unseen: float  # part due to items without answers
     unknown: Ints  # these items
 
     @property
     def may_explore(self) -> bool:
-        """Whether more answers of the same kind would help less than one look at what was never shown."""
-        return self.unseen > self.propensity
+        """Whether exploring items without answers would narrow the bounds more than further answers."""
+        return self.unseen > self.sampling
 
     def __str__(self) -> str:
-        """Two lines."""
+        """Return the bounds and the advice in two lines."""
         items = ", ".join(map(str, self.unknown)) or "none"
-        todo = "exploring may begin" if self.may_explore else "more answers to the same order help most"
-        return f"worth {self.low:.4g} to {self.high:.4g} per round; never answered for: {items}\n{todo}"
+        advice = "exploration may begin" if self.may_explore else "more answers to the same order help most"
+        return f"value {self.low:.4g} to {self.high:.4g} per round; items without answers: {items}\n{advice}"
 
 
-def shadow(
+def bound_value(
     measure: LinearMeasure,
     order: ArrayLike,
     sums: Floats,
@@ -41,32 +41,32 @@ def shadow(
     max_grade: int = 1,
     alpha: float = 0.05,
 ) -> ValueBounds:
-    """Limits for the value of any order of fixed items, from answers to an order that was always the same.
+    """Bound the value of any order of fixed items, from answers to an order that never varied.
 
-    The mean gain of an item that was answered for n times is within ``g sqrt(ln(2 m n (n + 1)/alpha)/(2 n))`` of
-    the mean of its answers, for all items and numbers of answers at once with probability 1 - alpha (Hoeffding);
-    that of an item without answers is anything from 0 to g, the largest gain. Relevance must be stable.
+    The mean gain of an item with n answers is within ``g sqrt(ln(2 m n (n + 1)/alpha)/(2 n))`` of the mean of its
+    answers, for all items and all n simultaneously with probability 1 - alpha (Hoeffding). That of an item without
+    answers is from 0 to g, the largest gain. Relevance must be stationary.
 
     Parameters
     ----------
     measure
-        What orders are compared by; must be separable.
+        A separable measure.
     order
         The items, first position first.
     sums
-        Sum of the gains answered for each item.
+        Sum of the observed gains of each item.
     answers
         Number of answers for each item.
     max_grade
         Largest relevance grade.
     alpha
-        Probability that a limit is wrong.
+        Error probability of the bounds.
 
     >>> from peekrank import DCG
-    >>> found = shadow(DCG(), [0, 1, 2], np.array([900.0, 500.0, 0.0]), [1000, 1000, 0])
-    >>> print(found)
-    worth 1.058 to 1.873 per round; never answered for: 2
-    exploring may begin
+    >>> bounds = bound_value(DCG(), [0, 1, 2], np.array([900.0, 500.0, 0.0]), [1000, 1000, 0])
+    >>> print(bounds)
+    value 1.058 to 1.873 per round; items without answers: 2
+    exploration may begin
     """
     check_unit("alpha", alpha)
     counts = np.asarray(answers, dtype=np.float64)

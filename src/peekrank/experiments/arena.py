@@ -1,7 +1,7 @@
-"""The arena: learners of finite games against any game of the analyser, and outcomes that are hard for them.
+"""The arena: learners play any finite game of the analyser against opponents that are hard for them.
 
-A game is played as a ranking of its actions: the first one is the action, and the answer for it (k = 1) is the
-number of the symbol that it shows.
+A learner plays a game by ranking its actions. It plays the first action of the ranking, and the feedback for it
+(k = 1) is the number of the symbol that the action reveals.
 """
 
 from __future__ import annotations
@@ -16,17 +16,21 @@ from peekrank.engine import Seed, simulate
 from peekrank.games.analysis import Analysis, analyse
 from peekrank.games.cells import Border
 from peekrank.games.game import Game
-from peekrank.games.rate import Rate
+from peekrank.games.rates import Rate
 from peekrank.regret import default_checkpoints
 from peekrank.streams import fixed_items
 from peekrank.types import Floats, Ints, Learner, Shape
 
-_INSIDE = 0.9  # how far towards the end of the simplex an opponent may move from a border
-_UNDECIDED = 2 / 3  # exponent to be ready for where the rate is not known
+_INSIDE = 0.9  # fraction of the way from a border to the end of the simplex that an opponent may move
+_UNDECIDED = 2 / 3  # exponent to assume if the rate is not known
 
 
 class GameTrace(NamedTuple):
-    """What a run came to after each of the round counts ``checkpoints``: summed loss, that of the best action, explored."""
+    """The curves of a run at the rounds ``checkpoints``.
+
+    ``loss`` is the cumulative loss, ``best`` that of the best action in hindsight, and ``explored`` the number of
+    exploration rounds.
+    """
 
     checkpoints: Ints
     loss: Floats
@@ -35,31 +39,31 @@ class GameTrace(NamedTuple):
 
     @property
     def regret(self) -> Floats:
-        """What was lost beyond the action that is best in hindsight."""
+        """Cumulative regret against the best action in hindsight."""
         return self.loss - self.best
 
 
 class Opponent(NamedTuple):
-    """Distributions of outcomes, (phases, outcomes): each holds for an equal part of the rounds."""
+    """Distributions of outcomes, of shape (phases, outcomes). Each phase lasts for an equal part of the rounds."""
 
     name: str
     phases: Floats
 
 
-class _Paid:
-    """The loss of the action shown first; rounds are asked for in order, as `simulate` does."""
+class _PlayedLoss:
+    """A measure: the loss of the action that is ranked first. It expects the rounds in order, as in `simulate`."""
 
-    name: ClassVar[str] = "paid"
+    name: ClassVar[str] = "played-loss"
     higher_is_better: ClassVar[bool] = False
 
     def __init__(self, game: Game, outcomes: Ints) -> None:
         self._loss, self._outcomes, self._done = game.loss, outcomes, 0
 
     def values(self, rankings: Ints, relevance: Any) -> Floats:  # noqa: ARG002
-        now = self._outcomes[self._done : self._done + len(rankings)]
+        outcomes = self._outcomes[self._done : self._done + len(rankings)]
         self._done += len(rankings)
-        paid: Floats = self._loss[rankings[:, 0], now]
-        return paid
+        losses: Floats = self._loss[rankings[:, 0], outcomes]
+        return losses
 
 
 def play_game(
@@ -76,33 +80,31 @@ def play_game(
     Parameters
     ----------
     learner
-        Made for this very game, as ``FeedExp3(game)`` is, or for any, as ``Uniform()`` is.
+        A learner for this game, such as ``FeedExp3(game)``, or for any game, such as ``Uniform()``.
     game
-        Which game.
+        The game.
     outcomes
         The number of the outcome of each round.
     seed
-        Randomness of the learner.
+        Random seed of the learner.
     checkpoints
-        After which numbers of rounds to record, ascending; None for some hundred, the last one included.
+        Rounds after which to record, ascending. None for about a hundred, including the last one.
     progress
-        Called now and then with the number of rounds played since.
+        Called from time to time with the number of rounds played since the last call.
 
     >>> from peekrank.games.classic import classic
     >>> from peekrank.learners.feedexp3.learner import FeedExp3
     >>> game = classic("label-efficient")
     >>> outcomes = np.arange(10_000) % 4 == 0  # tails in every fourth round
-    >>> contest = play_game(FeedExp3(game, horizon=10_000), game, outcomes)
-    >>> int(contest.best[-1]), int(contest.explored[-1]), round(float(contest.regret[-1]))
+    >>> trace = play_game(FeedExp3(game, horizon=10_000), game, outcomes)
+    >>> int(trace.best[-1]), int(trace.explored[-1]), round(float(trace.regret[-1]))
     (2500, 217, 375)
     """
-    given = np.asarray(outcomes)
-    wrong = given.ndim != 1 or len(given) == 0 or given.dtype.kind not in "biu"
-    if wrong or given.min() < 0 or given.max() >= len(game.outcomes):
-        raise ValueError(
-            f"outcomes must hold whole numbers from 0 to {len(game.outcomes) - 1}, one for each round"
-        )
-    numbers = given.astype(np.int64)
+    array = np.asarray(outcomes)
+    is_wrong = array.ndim != 1 or len(array) == 0 or array.dtype.kind not in "biu"
+    if is_wrong or array.min() < 0 or array.max() >= len(game.outcomes):
+        raise ValueError(f"outcomes must be whole numbers from 0 to {len(game.outcomes) - 1}, one for each round")
+    numbers = array.astype(np.int64)
     if learner.measure is not None and str(learner.measure) != str(game):
         raise ValueError(f"{learner.name} was made for another game or measure, not for this one")
     n = len(numbers)
@@ -112,7 +114,7 @@ def play_game(
         learner,
         fixed_items(symbols),
         k=1,
-        measure=_Paid(game, numbers),
+        measure=_PlayedLoss(game, numbers),
         seed=seed,
         checkpoints=checkpoints,
         progress=progress,
@@ -121,7 +123,7 @@ def play_game(
 
 
 def _best(game: Game, outcomes: Ints, checkpoints: Ints) -> Floats:
-    """The least loss of any action over the first t rounds, for each t of `checkpoints`."""
+    """Compute the smallest loss of any action over the first t rounds, for each t of `checkpoints`."""
     loss, counts, best, done = game.loss, np.zeros(len(game.outcomes)), np.empty(len(checkpoints)), 0
     for n, t in enumerate(checkpoints):
         counts += np.bincount(outcomes[done:t], minlength=len(counts))
@@ -130,33 +132,33 @@ def _best(game: Game, outcomes: Ints, checkpoints: Ints) -> Floats:
 
 
 def draw(opponent: Opponent, n: int, rng: np.random.Generator) -> Ints:
-    """The outcomes of n rounds.
+    """Draw the outcomes of n rounds.
 
     >>> draw(Opponent("", np.array([[1.0, 0.0], [0.0, 1.0]])), 5, np.random.default_rng(0))
     array([0, 0, 0, 1, 1])
     """
     check_int("n", n, 1)
     phase = np.arange(n) * len(opponent.phases) // n
-    drawn = [
+    outcomes = [
         rng.choice(opponent.phases.shape[1], size=int(np.sum(phase == i)), p=p)
         for i, p in enumerate(opponent.phases)
     ]
-    return np.concatenate(drawn)
+    return np.concatenate(outcomes)
 
 
-def opponents(found: Analysis, horizon: int) -> list[Opponent]:
-    """Outcomes that are hard for some learner or other.
+def opponents(analysis: Analysis, horizon: int) -> list[Opponent]:
+    """Make opponents, each of which is hard for some learner.
 
-    All outcomes alike; each outcome alone; and for every border of cells, up to symmetry: a point a little to
-    either side, so near that it takes about all rounds to find out which, and a change from far on one side to far
-    on the other.
+    They are: all outcomes equally likely; each outcome alone; and for every border between two cells, up to
+    symmetry, a point close to it on either side, and a change from far on one side to far on the other. The close
+    points are so close that it takes about all rounds to find out the side.
 
     Parameters
     ----------
-    found
+    analysis
         The analysis of a game.
     horizon
-        Rounds to be played: the more, the nearer to the border.
+        Number of rounds. The more rounds, the closer the points are to the border.
 
     >>> from peekrank.games.classic import classic
     >>> for opponent in opponents(analyse(classic("label-efficient")), 1000):
@@ -169,40 +171,40 @@ def opponents(found: Analysis, horizon: int) -> list[Opponent]:
     from heads to tails [[0.95, 0.05], [0.05, 0.95]]
     """
     check_int("horizon", horizon, 1)
-    names = found.game.outcomes
-    made = [Opponent("uniform", np.full((1, len(names)), 1 / len(names)))]
-    made += [Opponent(f"always {name}", row[None]) for name, row in zip(names, np.eye(len(names)), strict=True)]
+    names = analysis.game.outcomes
+    result = [Opponent("uniform", np.full((1, len(names)), 1 / len(names)))]
+    result += [Opponent(f"always {name}", row[None]) for name, row in zip(names, np.eye(len(names)), strict=True)]
     done: set[tuple[int, int]] = set()
-    for border in found.cells.borders if found.cells else ():
+    for border in analysis.cells.borders if analysis.cells else ():
         if (border.j, border.i) not in done:
             done.add((border.i, border.j))
-            made += _around(found, border, horizon)
-    return made
+            result += _border_opponents(analysis, border, horizon)
+    return result
 
 
-def _around(found: Analysis, border: Border, horizon: int) -> Iterator[Opponent]:
-    loss, point = found.game.loss, border.point.astype(np.float64)
+def _border_opponents(analysis: Analysis, border: Border, horizon: int) -> Iterator[Opponent]:
+    loss, point = analysis.game.loss, border.point.astype(np.float64)
     difference = loss[border.i] - loss[border.j]
-    blind = border is found.unobservable_pair and found.unobservable_direction is not None
-    # Into the cell of j: where feedback has no eye for it, or else by changing each outcome by its own part.
-    move = np.array(found.unobservable_direction, dtype=np.float64) if blind else point * difference
+    unobservable = border is analysis.unobservable_pair and analysis.unobservable_direction is not None
+    # Move into the cell of j: in the unobservable direction if there is one, otherwise in proportion to the point.
+    move = np.array(analysis.unobservable_direction, dtype=np.float64) if unobservable else point * difference
     move *= np.sign(difference @ move)
-    most = _INSIDE / np.max(np.abs(move) / point)
-    exponent = found.rate.exponent if found.rate else _UNDECIDED
+    far = _INSIDE / np.max(np.abs(move) / point)
+    exponent = analysis.rate.exponent if analysis.rate else _UNDECIDED
     gap = np.abs(difference).max() * horizon ** (exponent - 1)
-    near = min(most, gap / (difference @ move), *_steps_to_others(loss, border, point, move))
-    i, j = (found.game.actions[a] for a in (border.i, border.j))
+    near = min(far, gap / (difference @ move), *_steps_to_others(loss, border, point, move))
+    i, j = (analysis.game.actions[a] for a in (border.i, border.j))
     for name, shifts in (
         (f"{i} just ahead of {j}", [-near]),
         (f"{j} just ahead of {i}", [near]),
-        (f"from {i} to {j}", [-most, most]),
+        (f"from {i} to {j}", [-far, far]),
     ):
         phases = point + np.outer(shifts, move)
         yield Opponent(name, phases / phases.sum(axis=1, keepdims=True))
 
 
 def _steps_to_others(loss: Floats, border: Border, point: Floats, move: Floats) -> list[float]:
-    """How far from the border, to both sides, third actions stay behind."""
+    """Compute how far one can move from the border, to both sides, before a third action becomes best."""
     others = np.setdiff1d(np.arange(len(loss)), border.neighborhood)
     behind = (loss[others] - loss[border.i]) @ point
     gain = np.max([np.abs((loss[others] - loss[a]) @ move) for a in (border.i, border.j)], axis=0)
@@ -211,10 +213,10 @@ def _steps_to_others(loss: Floats, border: Border, point: Floats, move: Floats) 
 
 
 class ArenaResult(NamedTuple):
-    """How a learner fared in a game: for each horizon, mean and spread over runs against the worst opponent.
+    """The regret of a learner in a game: for each horizon, mean and spread over runs against the worst opponent.
 
-    ``opponent`` is the worst one of the last horizon, ``bound`` the learner's bound there. Where the learner does
-    not fit the game, ``reason`` says why, and there is nothing else.
+    ``opponent`` is the worst opponent at the last horizon, and ``bound`` the learner's regret bound there. If the
+    learner cannot play the game, ``reason`` says why, and the other fields are empty.
     """
 
     game: str
@@ -229,7 +231,7 @@ class ArenaResult(NamedTuple):
 
     @property
     def exponent(self) -> float:
-        """Slope of log(worst mean regret) against log(horizon); NaN where there is no regret."""
+        """Slope of log(worst mean regret) against log(horizon), or NaN if a regret is not positive."""
         if len(self.worst) < 2 or self.worst.min() <= 0:
             return float("nan")
         return float(np.polyfit(np.log(self.horizons), np.log(self.worst), 1)[0])
@@ -241,25 +243,26 @@ def run_arena(
     horizons: Sequence[int],
     runs: int,
     *,
-    say: Callable[[str], object] = lambda _: None,
+    echo: Callable[[str], object] = lambda _: None,
     progress: Callable[[int], None] = lambda _: None,
 ) -> list[ArenaResult]:
-    """Every learner in every game, against all opponents of the game; each horizon is played by itself.
+    """Run every learner in every game against all opponents of the game, separately for each horizon.
 
     Parameters
     ----------
     games
-        By name.
+        The games by name.
     learners
-        By name: what makes a learner for a game and a horizon.
+        Functions by name that make a learner for a game and a horizon.
     horizons
-        Ascending.
+        Numbers of rounds, ascending.
     runs
-        Number of runs against each opponent, with the same outcomes for all learners.
-    say
-        Called with each game that is done.
+        Number of runs against each opponent. All learners play against the same outcomes.
+    echo
+        Called with a message after each game.
     progress
-        Called now and then with the number of rounds played since; what it raises ends the games.
+        Called from time to time with the number of rounds played since the last call. It may raise an exception
+        to stop the games.
 
     >>> from peekrank.games.classic import classic
     >>> from peekrank.learners.feedexp3.learner import FeedExp3
@@ -269,46 +272,47 @@ def run_arena(
     """
     horizons = tuple(check_ascending("horizons", horizons, 10**12).tolist())
     check_int("runs", runs, 2)
-    made = []
+    results = []
     for name, game in games.items():
-        found = analyse(game)
-        made += [_crossing(name, found, key, make, horizons, runs, progress) for key, make in learners.items()]
-        say(f"{name} done")
-    return made
+        analysis = analyse(game)
+        for key, make in learners.items():
+            results.append(_run_game(name, analysis, key, make, horizons, runs, progress))
+        echo(f"{name} done")
+    return results
 
 
-def _crossing(
+def _run_game(
     name: str,
-    found: Analysis,
+    analysis: Analysis,
     key: str,
     make: Callable[[Game, int], Learner],
     horizons: tuple[int, ...],
     runs: int,
     progress: Callable[[int], None],
 ) -> ArenaResult:
-    shape = Shape(len(found.game.actions), 0, 1)
+    shape = Shape(len(analysis.game.actions), 0, 1)
     try:
-        make(found.game, horizons[-1]).init(shape)
+        make(analysis.game, horizons[-1]).init(shape)
     except ValueError as error:
-        return ArenaResult(name, found.rate, key, (), np.empty(0), np.empty(0), "", None, str(error))
+        return ArenaResult(name, analysis.rate, key, (), np.empty(0), np.empty(0), "", None, str(error))
     worst, spread, opponent = np.empty(len(horizons)), np.empty(len(horizons)), ""
     for h, horizon in enumerate(horizons):
-        learner = make(found.game, horizon)
-        tried = opponents(found, horizon)
-        lost = np.array(
+        learner = make(analysis.game, horizon)
+        candidates = opponents(analysis, horizon)
+        regrets = np.array(
             [
-                [_lost(learner, found.game, o, horizon, (n, run), progress) for run in range(runs)]
-                for n, o in enumerate(tried)
+                [_final_regret(learner, analysis.game, o, horizon, (n, run), progress) for run in range(runs)]
+                for n, o in enumerate(candidates)
             ]
         )
-        n = int(lost.mean(axis=1).argmax())
-        worst[h], spread[h], opponent = lost[n].mean(), lost[n].std(ddof=1), tried[n].name
+        n = int(regrets.mean(axis=1).argmax())
+        worst[h], spread[h], opponent = regrets[n].mean(), regrets[n].std(ddof=1), candidates[n].name
     return ArenaResult(
-        name, found.rate, key, horizons, worst, spread, opponent, learner.bound(shape, horizons[-1])
+        name, analysis.rate, key, horizons, worst, spread, opponent, learner.bound(shape, horizons[-1])
     )
 
 
-def _lost(
+def _final_regret(
     learner: Learner,
     game: Game,
     opponent: Opponent,
@@ -317,5 +321,6 @@ def _lost(
     progress: Callable[[int], None],
 ) -> float:
     outcomes = draw(opponent, horizon, np.random.default_rng(seed))
-    contest = play_game(learner, game, outcomes, seed=seed[1], checkpoints=np.array([horizon]), progress=progress)
-    return float(contest.regret[0])
+    end = np.array([horizon])
+    trace = play_game(learner, game, outcomes, seed=seed[1], checkpoints=end, progress=progress)
+    return float(trace.regret[0])

@@ -1,4 +1,4 @@
-"""Which of several learners is better: differences over paired runs or folds, corrected for many comparisons."""
+"""Statistical comparison of learners over paired runs or folds, corrected for multiple comparisons."""
 
 from __future__ import annotations
 
@@ -8,22 +8,25 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from scipy.stats import t as student
 
+from peekrank._util.extras import extra
 from peekrank.types import Floats
 
-LEVEL = 0.05  # of the probability that any difference is called one by luck alone
+with extra("cli"):
+    from scipy.stats import t as student
+
+LEVEL = 0.05  # probability that any comparison finds a difference that does not exist
 UNCLEAR, TOO_FEW = "no difference shown", "too few runs: cannot tell"
-_PLAIN = 2.25  # standard deviations between runs: where even such a difference is unclear, runs are too few
-_ROUNDING = 1e-9  # of what is compared: no difference
+_PLAIN = 2.25  # standard deviations: runs are too few if even such a difference would not be significant
+_ROUNDING = 1e-9  # relative size of a difference that counts as none
 Group = tuple[Mapping[str, Any], Mapping[str, Floats]]
 
 
 def holm(p: Floats) -> Floats:
-    """Adjusted p-values of Holm's step-down procedure: those up to 0.05 are significant together at 5 %.
+    """Adjust p-values by Holm's step-down procedure. Those up to 0.05 are jointly significant at 5 %.
 
-    The i-th smallest of n becomes the largest of (n - j + 1) p_j over j up to i, at most 1. NaN, a comparison that
-    could not be made, stays NaN and does not count.
+    The i-th smallest of n p-values becomes the maximum of (n - j + 1) p_j over j <= i, but at most 1. NaN stands
+    for a comparison that is impossible. It stays NaN and does not count.
 
     Holm, A Simple Sequentially Rejective Multiple Test Procedure, Scandinavian Journal of Statistics 1979.
 
@@ -38,12 +41,12 @@ def holm(p: Floats) -> Floats:
 
 
 def half_interval(values: Floats, overlap: float = 0) -> float:
-    """Half of the 95 % interval of a mean, by Student's distribution; NaN for one value.
+    """Compute half the width of the 95 % Student interval of a mean, or NaN for one value.
 
     Parameters
     ----------
     values
-        One for each run, or fold.
+        One value for each run or fold.
     overlap
         As in `compare`.
 
@@ -57,16 +60,16 @@ def half_interval(values: Floats, overlap: float = 0) -> float:
 
 
 def compare(groups: Sequence[Group], *, lower_is_better: bool = True, overlap: float = 0) -> pl.DataFrame:
-    """Compare every two learners of each group over their paired runs, or folds.
+    """Compare every two learners of each group over their paired runs or folds.
 
-    The test is Student's for paired differences, since the difference of means is what is asked, and the interval
-    then says the same as the p-value. Wilcoxon's test of signed ranks does not go with few runs and many
-    comparisons: its smallest p-value is 1/16 for five runs and 1/512 for ten, where Holm's correction, which is
-    over all comparisons of all groups, leaves nothing of it from 26 comparisons on.
+    The test is Student's t test for paired differences, because it tests the difference of means, and its interval
+    agrees with its p-value. Wilcoxon's signed-rank test does not suit few runs and many comparisons. Its smallest
+    p-value is 1/16 for five runs and 1/512 for ten. Holm's correction covers all comparisons of all groups, so
+    with ten runs and 26 or more comparisons, no difference could be significant.
 
-    Folds have training data in common, so their outcomes go up and down together, which the plain test takes for
-    certainty. The corrected resampled t test assumes a correlation of test / (test + train). A mean difference d
-    over n folds, with standard deviation s, then has
+    Folds share training data, so their outcomes are correlated, and the plain test would be overconfident. The
+    corrected resampled t test assumes a correlation of test / (test + train). A mean difference d over n folds,
+    with standard deviation s, then has
 
         t = d / (s sqrt(1/n + test/train)),  n - 1 degrees of freedom,
 
@@ -77,20 +80,21 @@ def compare(groups: Sequence[Group], *, lower_is_better: bool = True, overlap: f
     Parameters
     ----------
     groups
-        For each the columns that tell which it is, and of each learner the outcome of each run, or fold. Runs of
-        the same number have the same rounds, or data.
+        For each group, the columns that identify it, and the outcomes of each learner by run or fold. Runs with
+        the same number have the same rounds or data.
     lower_is_better
         Whether outcomes are losses.
     overlap
-        Size of the test part over that of the training part of a fold, test/train above; 0 for independent runs.
+        Size of a fold's test part divided by the size of its training part (test/train above). 0 for independent
+        runs.
 
     Returns
     -------
-    A row for each two learners: columns of the group, learner, other, runs, difference (mean of the learner minus
-    that of the other), low and high (95 % interval of this one difference), p, adjusted, verdict. Where an outcome
-    is NaN, so are these, and the verdict says so. Runs are too few where even a difference of 2.25 standard
-    deviations would be within the interval, which it is for three runs, and for four folds of a test part of a
-    third of the training part: "no difference shown" would sound as if one had been looked for.
+    A row for each pair of learners: columns of the group, learner, other, runs, difference (mean of the learner
+    minus mean of the other), low and high (95 % interval of this difference), p, adjusted, verdict. If an outcome
+    is NaN, so are the numbers, and the verdict says so. The verdict is "too few runs" instead of "no difference
+    shown" if even a difference of 2.25 standard deviations would lie within the interval. That is the case for
+    three runs, and for four folds whose test part is a third of the training part.
 
     >>> losses = {"a": np.array([5.0, 6, 5, 7]), "b": np.array([8.0, 9, 7, 10]), "c": np.array([5.0, 7, 4, 7])}
     >>> compare([({"k": 1}, losses)]).select("learner", "other", "difference", "verdict").rows()
@@ -117,14 +121,14 @@ def compare(groups: Sequence[Group], *, lower_is_better: bool = True, overlap: f
 
 
 def _tests(differences: list[Floats], overlap: float) -> dict[str, Floats]:
-    """Mean, interval, p-value and adjusted p-value of each array of paired differences."""
+    """Compute mean, interval, p-value and adjusted p-value of each array of paired differences."""
     runs = np.array([len(d) for d in differences])
     mean = np.array([d.mean() for d in differences])
     spread = np.array([d.std(ddof=1) if len(d) > 1 else np.nan for d in differences])
     error = spread * np.sqrt(1 / runs + overlap)
     freedom = np.maximum(runs - 1, 1)
     half = np.array([half_interval(d, overlap) for d in differences])
-    certain = spread <= _ROUNDING * np.abs(mean)  # two runs may agree by luck: that is no certainty
+    certain = spread <= _ROUNDING * np.abs(mean)  # equal differences: the t statistic is undefined
     size = np.divide(np.abs(mean), error, out=np.where(mean == 0, 0.0, np.nan), where=~certain)
     p = 2 * student.sf(size, freedom)
     return {"difference": mean, "low": mean - half, "high": mean + half, "p": p, "adjusted": holm(p)}
@@ -137,18 +141,18 @@ def _difference(outcome: Floats, other: Floats) -> Floats:
 
 
 def _verdict(row: Mapping[str, Any], sign: int, overlap: float) -> str:
-    lost, runs = sign * row["difference"], row["runs"]
-    if np.isnan(lost):
+    excess, runs = sign * row["difference"], row["runs"]
+    if np.isnan(excess):
         return "no outcome: cannot tell"
     if np.isnan(row["adjusted"]):
         return "one run: cannot tell" if runs == 1 else "the same in all runs: cannot tell"
     if row["adjusted"] > LEVEL:
         return TOO_FEW if too_few(runs, overlap) else UNCLEAR
-    return f"{row['learner' if lost < 0 else 'other']} is better"
+    return f"{row['learner' if excess < 0 else 'other']} is better"
 
 
 def too_few(runs: int, overlap: float = 0) -> bool:
-    """Whether so many runs, or folds, leave even a plain difference, of 2.25 standard deviations, unclear.
+    """Return whether even a difference of 2.25 standard deviations would not be significant with these runs.
 
     >>> too_few(3), too_few(4), too_few(3, overlap=1 / 3), too_few(5, overlap=1 / 3)
     (True, False, True, False)

@@ -1,4 +1,4 @@
-"""An experiment is a value: which learners run on what, how long, how often. A result is all their curves."""
+"""Experiments, which define learners, stream, measure, horizon and runs, and their results."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from peekrank.types import Floats, Ints, Learner, Measure, Rounds, Shape, Stream
 
 
 class Parts(NamedTuple):
-    """The values that the specifications of an experiment name."""
+    """The objects that an experiment's specifications describe."""
 
     stream: Stream
     measure: Measure
@@ -29,26 +29,26 @@ class Parts(NamedTuple):
 
 @dataclass(frozen=True)
 class Experiment:
-    """Which learners run on what, how long, how often: everything that determines the results, and nothing else.
+    """The definition of an experiment: everything that determines its results, and nothing else.
 
     Parameters
     ----------
     learners
-        Specifications; measure, horizon and max_grade are filled in where they leave them open.
+        Specifications. A specification without measure, horizon or max_grade gets those of the experiment.
     stream
-        Specification, or the path of a file with orders or ratings.
+        Specification, or path of a file with orders or ratings.
     measure
-        Name of the measure that regret is computed for.
+        Name of the measure that defines the regret.
     k
-        Number of items, from the top, whose relevance is revealed.
+        Number of top items whose relevance is revealed.
     horizon
         Number of rounds.
     runs
         Number of runs of each learner.
     seed
-        Randomness of everything.
+        Random seed.
     same_rounds
-        Whether each run has rounds of its own; otherwise only the learner's randomness differs (as in CT15).
+        Whether all runs have the same rounds, so that only the learner's random numbers differ (as in CT15).
 
     >>> Experiment(("rtop1f",), "ct15", "dcg", k=1, horizon=1000, runs=2).shape
     Shape(m=10, d=0, k=1)
@@ -66,41 +66,41 @@ class Experiment:
     def __post_init__(self) -> None:
         for name, low in (("k", 1), ("horizon", 1), ("runs", 1), ("seed", 0)):
             check_int(name, getattr(self, name), low)
-            object.__setattr__(self, name, int(getattr(self, name)))  # NumPy's integers are no JSON
+            object.__setattr__(self, name, int(getattr(self, name)))  # JSON cannot hold NumPy integers
         learners: object = self.learners
         if isinstance(learners, str):
-            raise ValueError(f"learners = '{learners}': must be several, as in ('{learners}',)")
+            raise ValueError(f"learners = '{learners}': must be a tuple, as in ('{learners}',)")
         object.__setattr__(self, "learners", tuple(self.learners))
         if not self.learners:
-            raise ValueError("no learner given: name at least one, for instance rtop1f")
+            raise ValueError("no learners: name at least one, for example rtop1f")
         if len(set(self.learners)) < len(self.learners):
-            raise ValueError(f"a learner is given twice: {' '.join(self.learners)}")
+            raise ValueError(f"a learner occurs twice: {' '.join(self.learners)}")
         for learner in self.parts.learners:
             learner.init(problem_shape(learner, m=self.shape.m, k=self.k, d=self.shape.d))
 
     @cached_property
     def parts(self) -> Parts:
-        """Stream, measure and learners, made once; what a learner's specification leaves open is filled in."""
+        """Stream, measure and learners, created once."""
         stream, measure = stream_named(self.stream), measure_named(self.measure)
-        open_fields = {"measure": measure, "horizon": self.horizon, "max_grade": stream.max_grade}
-        return Parts(stream, measure, tuple(learner_named(text, **open_fields) for text in self.learners))
+        defaults = {"measure": measure, "horizon": self.horizon, "max_grade": stream.max_grade}
+        return Parts(stream, measure, tuple(learner_named(text, **defaults) for text in self.learners))
 
     @property
     def shape(self) -> Shape:
-        """Size of the problem."""
+        """Number of items, features and feedback positions."""
         return Shape(self.parts.stream.m, self.parts.stream.d, self.k)
 
     def learner(self, text: str) -> Learner:
-        """The learner with this specification, one of those given."""
+        """Return the learner with this specification."""
         return self.parts.learners[self.learners.index(text)]
 
     def rounds(self, run: int, stream: Stream | None = None) -> Rounds:
-        """The rounds of a run, the same for all its learners; `stream` is the stream, where it is made already."""
+        """Draw the rounds of a run, which all its learners share. `stream` replaces the experiment's stream."""
         source = self.parts.stream if stream is None else stream
-        return source.rounds(self.horizon, np.random.default_rng(self._seed(run * self.same_rounds, 0)))
+        return source.rounds(self.horizon, np.random.default_rng(self._seed(0 if self.same_rounds else run, 0)))
 
     def learner_seed(self, run: int) -> np.random.SeedSequence:
-        """Randomness of the learners in a run."""
+        """Return the random seed of the learners in a run."""
         return self._seed(run, 1)
 
     def _seed(self, *key: int) -> np.random.SeedSequence:
@@ -108,21 +108,21 @@ class Experiment:
 
 
 class Summary(NamedTuple):
-    """What a learner came to at the horizon, over runs."""
+    """The results of a learner at the horizon, over all runs."""
 
     learner: str
     regret: float
-    spread: float  # standard deviation over runs; NaN for a single one
+    spread: float  # standard deviation over runs; NaN for one run
     exponent: Exponent
     bound: float | None
-    explored: float  # share of rounds
+    explored: float  # fraction of rounds
     rounds_per_second: float
 
 
 class Result(NamedTuple):
-    """The curves of all runs: `curves[learner]` has columns run, at, value, regret, explored.
+    """The curves of all runs: `curves[learner]` has columns run, checkpoints, value, regret, explored.
 
-    `seconds[learner]` is the median time of a run, NaN if it is not known.
+    `seconds[learner]` is the median duration of a run, or NaN if it is not known.
     """
 
     experiment: Experiment
@@ -131,26 +131,26 @@ class Result(NamedTuple):
     seconds: dict[str, float]
 
     def regrets(self, learner: str) -> Floats:
-        """Cumulative regret, one row for each run."""
+        """Return the cumulative regret, one row for each run."""
         return self.curves[learner]["regret"].to_numpy().reshape(-1, len(self.checkpoints))
 
     def bound(self, learner: str, horizons: Ints) -> Floats | None:
-        """Upper bound on the expected regret of this learner tuned to each of these horizons, if one is proved.
+        """Return the proved bound on the learner's expected regret, tuned to each of these horizons.
 
-        There is none for a learner that was tuned to another measure or horizon than it is judged by.
+        Returns None if there is no bound, or if the learner is tuned to another measure or horizon.
         """
-        made, measure = self.experiment.learner(learner), self.experiment.parts.measure
-        if made.measure not in (None, measure):
+        tuned, measure = self.experiment.learner(learner), self.experiment.parts.measure
+        if tuned.measure not in (None, measure):
             return None
-        if made.horizon not in (None, self.experiment.horizon):
+        if tuned.horizon not in (None, self.experiment.horizon):
             return None
         m, d, k = self.experiment.shape
-        shape = problem_shape(made, m=m, k=k, d=d)
-        bounds = np.array([made.bound(shape, int(t)) for t in horizons], dtype=np.float64)
+        shape = problem_shape(tuned, m=m, k=k, d=d)
+        bounds = np.array([tuned.bound(shape, int(t)) for t in horizons], dtype=np.float64)
         return bounds if np.isfinite(bounds).all() else None
 
     def summaries(self) -> Iterator[Summary]:
-        """One summary for each learner, in the order given."""
+        """Yield a summary of each learner, in the order of the experiment."""
         horizon = self.experiment.horizon
         for name in self.experiment.learners:
             regrets = self.regrets(name)

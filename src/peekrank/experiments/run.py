@@ -1,4 +1,4 @@
-"""The result of one run of an experiment: a function of experiment and number of the run; no file is written."""
+"""One run of an experiment, computed in memory. It depends only on the experiment and the number of the run."""
 
 from __future__ import annotations
 
@@ -23,56 +23,56 @@ CURVE_COLUMNS = {"checkpoints": pl.Int64, "value": pl.Float64, "regret": pl.Floa
 
 
 def compile_kernels(experiment: Experiment) -> None:
-    """Compile the loop of each learner, once for each process, so that no run is slowed down by it."""
-    world, measure = experiment.parts.stream.rounds(1, np.random.default_rng(0)), experiment.parts.measure
+    """Compile the loop of each learner before the first run, so that timings exclude it."""
+    rounds, measure = experiment.parts.stream.rounds(1, np.random.default_rng(0)), experiment.parts.measure
     with interrupt_later():
-        best_values(measure, world, np.array([1]))
+        best_values(measure, rounds, np.array([1]))
         for learner in experiment.parts.learners:
-            simulate(learner, world, k=experiment.k, measure=measure)
+            simulate(learner, rounds, k=experiment.k, measure=measure)
 
 
 class RunContext(NamedTuple):
-    """All that the runs of an experiment need: they read no file, and make nothing twice."""
+    """Everything that the runs of an experiment share, so that they read no files and repeat no work."""
 
     experiment: Experiment
     stream: Stream
     learners: tuple[Learner, ...]
     measure: Measure
     checkpoints: Ints
-    world: tuple[Rounds, Floats] | None  # rounds and best values of every run, if they are not drawn anew
+    shared: tuple[Rounds, Floats] | None  # rounds and best values, if all runs have the same rounds
 
 
 def run_context(
     experiment: Experiment, *, checkpoints: Ints | None = None, drawn: dict[tuple[str, int], Rounds] | None = None
 ) -> RunContext:
-    """Load and draw what the runs of an experiment share.
+    """Load the data and draw the rounds that the runs of an experiment share.
 
     Parameters
     ----------
     experiment
-        Whose runs.
+        The experiment.
     checkpoints
-        Rounds after which curves are recorded; the usual ones, if None.
+        Rounds after which curves are recorded. None for `default_checkpoints`.
     drawn
-        Rounds that are the same in all runs, by stream and horizon: taken from here, and put here.
+        A cache of rounds that are the same in all runs, by stream and horizon.
 
-    >>> int(run_context(Experiment(("uniform",), "ct15", "dcg", k=1, horizon=1000)).at[-1])
+    >>> int(run_context(Experiment(("uniform",), "ct15", "dcg", k=1, horizon=1000)).checkpoints[-1])
     1000
     """
     stream, measure = experiment.parts.stream, experiment.parts.measure
-    recorded = default_checkpoints(experiment.horizon) if checkpoints is None else checkpoints
-    held = stream.in_memory() if isinstance(stream, Orders | Ratings) else stream
-    world = None
+    recorded_at = default_checkpoints(experiment.horizon) if checkpoints is None else checkpoints
+    source = stream.in_memory() if isinstance(stream, Orders | Ratings) else stream
+    shared = None
     if experiment.same_rounds:
         drawn, key = {} if drawn is None else drawn, (experiment.stream, experiment.horizon)
         if key not in drawn:
-            drawn[key] = experiment.rounds(0, held)
-        world = drawn[key], best_values(measure, drawn[key], recorded)
-    return RunContext(experiment, held, experiment.parts.learners, measure, recorded, world)
+            drawn[key] = experiment.rounds(0, source)
+        shared = drawn[key], best_values(measure, drawn[key], recorded_at)
+    return RunContext(experiment, source, experiment.parts.learners, measure, recorded_at, shared)
 
 
 class Curve(NamedTuple):
-    """What a learner, by its number, came to in a run."""
+    """The curve of a learner, given by its number, in a run."""
 
     learner: int
     trace: Trace
@@ -80,26 +80,26 @@ class Curve(NamedTuple):
     seconds: float
 
     def frame(self) -> pl.DataFrame:
-        """The curve as a table, without the seconds."""
+        """Return the curve as a table, without its duration."""
         columns = {**self.trace._asdict(), "regret": self.regret}
         return pl.DataFrame([pl.Series(name, columns[name], dtype) for name, dtype in CURVE_COLUMNS.items()])
 
 
-def play_run(stage: RunContext, run: int, learners: Iterable[int], tick: Tick) -> Iterator[Curve]:
-    """Let learners, by their numbers, play a run: the same rounds for all, one learner after the other."""
-    e, stream, made, measure, checkpoints, world = stage
-    if world is None:
+def play_run(context: RunContext, run: int, learners: Iterable[int], tick: Tick) -> Iterator[Curve]:
+    """Run learners, given by their numbers, one after the other on the rounds of a run."""
+    e, stream, all_learners, measure, checkpoints, shared = context
+    if shared is None:
         rounds = e.rounds(run, stream)
-        world = rounds, best_values(measure, rounds, checkpoints)
-    rounds, best = world
+        shared = rounds, best_values(measure, rounds, checkpoints)
+    rounds, best = shared
     for i in learners:
-        began, seed = time.perf_counter(), e.learner_seed(run)
+        start, seed = time.perf_counter(), e.learner_seed(run)
         try:
             trace = simulate(
-                made[i], rounds, k=e.k, measure=measure, seed=seed, checkpoints=checkpoints, progress=tick
+                all_learners[i], rounds, k=e.k, measure=measure, seed=seed, checkpoints=checkpoints, progress=tick
             )
         except Exception as error:
             error.add_note(f"learner '{e.learners[i]}'")
             raise
-        seconds = time.perf_counter() - began
+        seconds = time.perf_counter() - start
         yield Curve(i, trace, regret(measure, trace, best), seconds)

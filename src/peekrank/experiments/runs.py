@@ -1,4 +1,4 @@
-"""Running experiments: one file per finished run in a folder, written in one step, resumed where it stopped."""
+"""Run experiments in results folders. Each finished run is a file, and interrupted experiments resume."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import polars as pl
 from peekrank.experiments.experiment import Experiment, Result
 from peekrank.experiments.run import CURVE_COLUMNS, Curve, RunContext, compile_kernels, play_run, run_context
 from peekrank.jobs.executor import Threads, Tick
-from peekrank.jobs.results_dir import Belongs, Code, ResultsDir, median_seconds, write_table
+from peekrank.jobs.results_dir import Code, ResultsDir, Validator, median_seconds, write_table
 from peekrank.regret import default_checkpoints
 from peekrank.types import FileBacked, Stream
 
@@ -23,7 +23,7 @@ SEEDS = "SeedSequence(seed, spawn_key=(run, 0)) draws the rounds, (run, 1) is th
 
 
 class _Job(NamedTuple):
-    """Learners, by their numbers, that have still to play a run."""
+    """A run that some learners, given by their numbers, have not finished yet."""
 
     run: int
     learners: list[int]
@@ -36,58 +36,59 @@ def run(
     workers: int = 1,
     progress: Tick = lambda _: None,
 ) -> Result:
-    """Do what is missing of an experiment in a folder, and read the whole result.
+    """Compute the missing runs of an experiment in a folder, and return the whole result.
 
-    A run is written when it is finished, in one step, under its final name. Results do not depend on the number of
-    workers, nor on interruptions.
+    Each run is written atomically when it finishes. Results do not depend on the number of workers or on
+    interruptions.
 
     Parameters
     ----------
     experiment
-        What to run.
+        The experiment.
     folder
-        Where its files are, or will be: manifest.json, runs, timings.csv.
+        The results folder, with manifest.json, runs and timings.csv.
     workers
         Number of threads.
     progress
-        Called from the threads with numbers of rounds done.
+        Called from the threads with numbers of finished rounds.
     """
     executor = Threads(workers)
-    claimed = _claim(experiment, folder)
-    there = claimed.finished(_parts(experiment), _belongs(experiment))
+    results_dir = _create_dir(experiment, folder)
+    finished = results_dir.read_finished(_parts(experiment), _validator(experiment))
     missing = [
         _Job(run, learners)
         for run in range(experiment.runs)
-        if (learners := [i for i in range(len(experiment.learners)) if _part(i, run) not in there])
+        if (learners := [i for i in range(len(experiment.learners)) if _part(i, run) not in finished])
     ]
-    progress(experiment.horizon * len(there))
+    progress(experiment.horizon * len(finished))
     if missing:
         compile_kernels(experiment)
 
-        def keep(job: _Job, curve: Curve) -> None:
+        def save(job: _Job, curve: Curve) -> None:
             part, frame = _part(curve.learner, job.run), curve.frame()
-            claimed.save(part, frame, curve.seconds)
-            there[part] = frame
+            results_dir.save(part, frame, curve.seconds)
+            finished[part] = frame
 
-        play = partial(_play, run_context(experiment))
-        with claimed.resumable():
-            executor.run_all_jobs(missing, play, keep, progress, lambda job: f"run {job.run} of {experiment}")
-    return _result(experiment, there, claimed.seconds())
+        compute = partial(_compute_job, run_context(experiment))
+        with results_dir.resumable():
+            executor.run(missing, compute, save, progress, lambda job: f"run {job.run} of {experiment}")
+    return _make_result(experiment, finished, results_dir.seconds())
 
 
 def read(folder: Path) -> Result:
-    """Read a finished experiment."""
-    found = ResultsDir.open(folder, "experiment")
+    """Read a finished experiment. Raises ValueError if a run is missing or damaged."""
+    results_dir = ResultsDir.open(folder, "experiment")
     try:
-        experiment = Experiment(**found.manifest["experiment"])
+        experiment = Experiment(**results_dir.manifest["experiment"])
     except TypeError as error:
         raise ValueError(f"{folder / 'manifest.json'} does not describe an experiment: {error}") from None
-    belongs = _belongs(experiment)
-    return _result(experiment, {part: found.read(part, belongs) for part in _parts(experiment)}, found.seconds())
+    is_valid = _validator(experiment)
+    frames = {part: results_dir.read(part, is_valid) for part in _parts(experiment)}
+    return _make_result(experiment, frames, results_dir.seconds())
 
 
 def write_tables(result: Result, folder: Path, *, as_csv: bool = False) -> list[Path]:
-    """Write all curves in one table, and the summary."""
+    """Write all curves as one table, and the summary as another. Return their paths."""
     curves = pl.concat(
         frame.select(pl.lit(name).alias("learner"), "run", *CURVE_COLUMNS) for name, frame in result.curves.items()
     )
@@ -99,7 +100,7 @@ def write_tables(result: Result, folder: Path, *, as_csv: bool = False) -> list[
 
 
 def summary_rows(result: Result) -> list[dict[str, Any]]:
-    """The summaries of all learners, each as a row of a table; how long they took is no result."""
+    """Return the summary of each learner as a row of a table, without its speed."""
     return [
         {
             **{name: value for name, value in s._asdict().items() if name != "rounds_per_second"},
@@ -112,12 +113,12 @@ def summary_rows(result: Result) -> list[dict[str, Any]]:
 
 
 def data_digest(stream: Stream) -> str | None:
-    """Digest of the content of the file that a stream reads, if it reads one."""
+    """Compute the digest of the file that a stream reads. Returns None if it reads none."""
     return hashlib.sha256(stream.path.read_bytes()).hexdigest() if isinstance(stream, FileBacked) else None
 
 
-def _play(stage: RunContext, job: _Job, tick: Tick) -> Iterator[Curve]:
-    return play_run(stage, *job, tick)
+def _compute_job(context: RunContext, job: _Job, tick: Tick) -> Iterator[Curve]:
+    return play_run(context, *job, tick)
 
 
 def _part(learner: int, run: int) -> str:
@@ -128,25 +129,25 @@ def _parts(experiment: Experiment) -> list[str]:
     return [_part(i, run) for i in range(len(experiment.learners)) for run in range(experiment.runs)]
 
 
-def _belongs(experiment: Experiment) -> Belongs:
+def _validator(experiment: Experiment) -> Validator:
     checkpoints = default_checkpoints(experiment.horizon)
     return lambda _, frame: (
         dict(frame.schema) == CURVE_COLUMNS and np.array_equal(frame["checkpoints"].to_numpy(), checkpoints)
     )
 
 
-def _claim(experiment: Experiment, folder: Path) -> ResultsDir:
+def _create_dir(experiment: Experiment, folder: Path) -> ResultsDir:
     stream, measure, learners = experiment.parts
     code = Code.of("peekrank.experiments.run", values=(*learners, measure, stream))
     about = {"experiment": asdict(experiment), "data": {"content": data_digest(stream)}, "seeds": SEEDS}
     return ResultsDir.create(folder, "experiment", about, code=code, data=("data",))
 
 
-def _result(experiment: Experiment, frames: dict[str, pl.DataFrame], took: dict[str, float]) -> Result:
+def _make_result(experiment: Experiment, frames: dict[str, pl.DataFrame], durations: dict[str, float]) -> Result:
     curves, seconds = {}, {}
     for i, name in enumerate(experiment.learners):
         parts = [_part(i, run) for run in range(experiment.runs)]
         runs = (frames[part].with_columns(run=pl.lit(run, pl.Int64)) for run, part in enumerate(parts))
         curves[name] = pl.concat(runs)
-        seconds[name] = median_seconds(took, parts)
+        seconds[name] = median_seconds(durations, parts)
     return Result(experiment, default_checkpoints(experiment.horizon), curves, seconds)

@@ -1,7 +1,7 @@
-"""The regret laboratory: how the worst regret over a family of streams grows with the horizon, for every learner.
+"""Studies, which measure how the worst regret of learners over a family of streams grows with the horizon.
 
-A study is a value: a game (measure, m, k, grades), learners, horizons, runs. Its settings, one for each stream and
-horizon, are experiments of `peekrank.experiments.experiment`, so each can be repeated by ``peekrank simulate``.
+A study has a game (measure, m, k, grades), learners, horizons and runs. Each stream and horizon is a setting. A
+setting is an `Experiment`, so ``peekrank simulate`` can repeat it.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from peekrank.engine import problem_shape
 from peekrank.experiments.experiment import Experiment
 from peekrank.experiments.families import Source, family
 from peekrank.experiments.run import play_run, run_context
-from peekrank.games.rate import Rate
-from peekrank.games.rates import rate_of
+from peekrank.games.minimax import rate_of
+from peekrank.games.rates import Rate
 from peekrank.learners._shared import ShortHorizonWarning
 from peekrank.measures import measure as measure_named
 from peekrank.registry import LEARNERS
@@ -37,34 +37,34 @@ if TYPE_CHECKING:
 HORIZONS = (2_000, 4_000, 8_000, 16_000, 32_000, 64_000, 128_000)
 COLUMNS = {"learner": pl.String, "stream": pl.String, "horizon": pl.Int64, "run": pl.Int64, "regret": pl.Float64}
 _REFERENCES = ("uniform",)
-_FINITE_UP_TO = 4  # items: learners that handle all rankings can take 200 us a round
+_FINITE_UP_TO = 4  # items: learners that enumerate all rankings can take 200 us a round
 
 
 def fitting(
     measure: str, m: int, k: int, *, horizons: tuple[int, ...] = HORIZONS, grades: int = 2
 ) -> tuple[tuple[str, ...], dict[str, str]]:
-    """The learners that can play a game at these horizons, and of the others why they cannot.
+    """Return the learners that can play a game at these horizons, and the reasons why the others cannot.
 
-    Each learner is there with known horizon and, if it can do without, as ``:horizon=none``. Not asked are uniform
-    and learners that see more than k answers; nw2 and feedexp3 are left out where they would take hours.
+    An anytime learner occurs twice, with known horizon and as ``:horizon=none``. Excluded are uniform and learners
+    that need more than k grades. nw2 and feedexp3 are excluded if they would take hours.
 
     >>> fit, unfit = fitting("dcg", m=3, k=2)
     >>> sorted(fit)[:2], unfit["setftrl"][:50]
     (['blockftrl', 'blockftrl:horizon=none'], 'measure = dcg: setftrl learns which n items to sho')
     """
-    judge, fit, unfit = measure_named(measure), [], {}
+    target, fit, unfit = measure_named(measure), [], {}
     for name, cls in LEARNERS.items():
         if name in _REFERENCES or cls.contextual or (cls.full_information and k < m):
             continue
         if name in all_learners.FINITE and m > _FINITE_UP_TO:
-            unfit[name] = f"slow with more than {_FINITE_UP_TO} items: name it to have it"
+            unfit[name] = f"slow with more than {_FINITE_UP_TO} items: name it to include it"
             continue
         anytime = any(f.name == "horizon" and f.default is None for f in fields_of(cls))
         try:
             with quiet():
                 for horizon in horizons:
-                    made = all_learners.learner(name, measure=judge, horizon=horizon, max_grade=grades - 1)
-                    made.init(problem_shape(made, m=m, k=k))
+                    learner = all_learners.learner(name, measure=target, horizon=horizon, max_grade=grades - 1)
+                    learner.init(problem_shape(learner, m=m, k=k))
         except ValueError as error:
             unfit[name] = str(error)
         else:
@@ -74,7 +74,7 @@ def fitting(
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Without what learners have to say of their parameters: who makes a study has heard it already."""
+    """Suppress warnings about short horizons. The user saw them when the study was created."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ShortHorizonWarning)
         yield
@@ -82,7 +82,7 @@ def quiet() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Study:
-    """Which learners play a game against its family of streams, how long and how often.
+    """The definition of a study: learners, a game with its family of streams, horizons and runs.
 
     Parameters
     ----------
@@ -91,9 +91,9 @@ class Study:
     m
         Number of items.
     k
-        Number of items, from the top, whose relevance is revealed.
+        Number of top items whose relevance is revealed.
     learners
-        Specifications; measure, horizon and max_grade are filled in where they leave them open.
+        Specifications. A specification without measure, horizon or max_grade gets those of the setting.
     grades
         Number of relevance grades.
     horizons
@@ -101,7 +101,7 @@ class Study:
     runs
         Number of runs for each stream and horizon.
     seed
-        Randomness of everything.
+        Random seed.
 
     >>> study = Study("p@2+sum", m=5, k=1, learners=("setftrl", "rtop1f"), horizons=(1000, 2000), runs=3)
     >>> len(study.settings()), study.rounds
@@ -129,7 +129,7 @@ class Study:
             check_int("horizon", horizon, 1)
         if not self.horizons or sorted(set(self.horizons)) != list(self.horizons):
             raise ValueError(
-                f"horizons = {','.join(map(str, self.horizons))}: must be ascending numbers of rounds, one or more"
+                f"horizons = {','.join(map(str, self.horizons))}: must be one or more ascending numbers of rounds"
             )
         for horizon in self.horizons:
             self._experiment(CT15(self.m) if self.grades == 2 else Binomial(self.m, self.grades - 1), horizon, 0)
@@ -137,21 +137,21 @@ class Study:
 
     @property
     def rate(self) -> Rate | None:
-        """How fast the regret of the best learner grows, by theorem."""
+        """The minimax regret rate of the game, if a theorem gives it."""
         return rate_of(self.measure, self.m, self.k, self.grades).rate
 
     @property
     def streams(self) -> tuple[str, ...]:
-        """Labels of the streams."""
+        """The labels of the streams."""
         return tuple(source.label for source in self._family(self.horizons[0]))
 
     @property
     def rounds(self) -> int:
-        """Total rounds of all learners in all runs."""
+        """The total number of rounds of all learners in all runs."""
         return len(self.streams) * sum(self.horizons) * self.runs * len(self.learners)
 
     def settings(self) -> list[Setting]:
-        """One experiment for each stream and horizon, stream after stream."""
+        """Return one experiment for each stream and horizon, ordered by stream."""
         families = {horizon: self._family(horizon) for horizon in self.horizons}
         return [
             Setting(label, self._experiment(families[horizon][s].stream, horizon, s))
@@ -160,14 +160,14 @@ class Study:
         ]
 
     def bound(self, learner: str, horizon: int) -> float | None:
-        """Proved bound on the expected regret; None for a learner that is tuned to something else, or has none."""
-        judge = measure_named(self.measure)
-        made = self._make(learner, horizon)
-        if made.measure not in (None, judge) or made.horizon not in (None, horizon):
+        """Return the proved bound on the expected regret, or None if there is none for this tuning."""
+        target = measure_named(self.measure)
+        tuned = self._make_learner(learner, horizon)
+        if tuned.measure not in (None, target) or tuned.horizon not in (None, horizon):
             return None
-        return made.bound(problem_shape(made, m=self.m, k=self.k), horizon)
+        return tuned.bound(problem_shape(tuned, m=self.m, k=self.k), horizon)
 
-    def _make(self, learner: str, horizon: int) -> Learner:
+    def _make_learner(self, learner: str, horizon: int) -> Learner:
         context = {"measure": measure_named(self.measure), "horizon": horizon, "max_grade": self.grades - 1}
         return all_learners.learner(learner, **context)
 
@@ -175,25 +175,25 @@ class Study:
         return family(self.measure, self.m, self.k, horizon, self.grades)
 
     def _experiment(self, stream: Stream, horizon: int, number: int) -> Experiment:
-        """Each setting has a seed of its own, which depends neither on other horizons nor on the learners."""
+        """Make the experiment of a setting. Its seed does not depend on the other horizons or on the learners."""
         seed = int(np.random.SeedSequence(self.seed, spawn_key=(number, horizon)).generate_state(1)[0])
         return Experiment(self.learners, format_spec(stream), self.measure, self.k, horizon, self.runs, seed)
 
 
 class Setting(NamedTuple):
-    """A stream, by its label, at a horizon."""
+    """A stream with its label at a horizon, as an experiment."""
 
     label: str
     experiment: Experiment
 
 
 def play_setting(setting: Setting, progress: Tick = lambda _: None) -> pl.DataFrame:
-    """Final regrets of all learners in all runs on a stream; the rounds of a run are the same for all learners."""
+    """Compute the final regret of all learners in all runs. In each run, all learners have the same rounds."""
     e = setting.experiment
-    stage, everyone = run_context(e, checkpoints=np.array([e.horizon])), range(len(e.learners))
+    context = run_context(e, checkpoints=np.array([e.horizon]))
     regrets = np.empty((len(e.learners), e.runs))
     for run in range(e.runs):
-        for curve in play_run(stage, run, everyone, progress):
+        for curve in play_run(context, run, range(len(e.learners)), progress):
             regrets[curve.learner, run] = curve.regret[0]
     columns = {
         "learner": np.repeat(e.learners, e.runs),

@@ -1,4 +1,4 @@
-"""What a study came to: worst regrets over a family of streams, and how they grow with the horizon."""
+"""Results of studies: worst regrets over a family of streams, and their growth with the horizon."""
 
 from __future__ import annotations
 
@@ -15,66 +15,66 @@ _BOOTSTRAPS = 1000
 
 
 class Worst(NamedTuple):
-    """A learner's mean regret on the stream that is worst for it, at a horizon.
+    """A learner's mean regret on its worst stream, at a horizon.
 
-    That is the stream with the largest mean after two standard errors are taken off: where a few unlucky runs make
-    the mean, as they can where the environment changes, propensity would otherwise choose the stream.
+    The worst stream has the largest mean regret minus two standard errors. Without the standard errors, a few
+    unlucky runs could decide which stream is worst, especially if the environment changes.
     """
 
     horizon: int
     stream: str
     regret: float
-    spread: float  # standard deviation over runs; NaN for a single one
-    doubt: float  # two standard errors of the mean; NaN for a single run
+    spread: float  # standard deviation over runs; NaN for one run
+    std_error: float  # of the mean; NaN for one run
     bound: float | None
 
     @property
     def exceeded(self) -> bool:
-        """Whether the mean is above the bound by more than luck explains; if not here, then on no stream."""
-        return self.bound is not None and self.regret - self.doubt > self.bound
+        """Whether the mean exceeds the bound by more than two standard errors. If not, no stream exceeds it."""
+        return self.bound is not None and self.regret - 2 * self.std_error > self.bound
 
     @property
     def kept(self) -> bool | None:
-        """Whether the mean is within the bound, if there is one."""
+        """Whether the mean is within the bound, or None if there is no bound."""
         return None if self.bound is None else self.regret <= self.bound
 
 
 class StudyResult(NamedTuple):
-    """The regret of every learner on every stream at every horizon in every run: one row for each."""
+    """The regrets of a study, one row for each learner, stream, horizon and run."""
 
     study: Study
     regrets: pl.DataFrame
 
     def table(self, learner: str) -> Floats:
-        """Final regrets, (streams, horizons, runs)."""
+        """Return the final regrets of a learner, of shape (streams, horizons, runs)."""
         study = self.study
         rows = self.regrets.filter(pl.col("learner") == learner)
         return rows["regret"].to_numpy().reshape(len(study.streams), len(study.horizons), study.runs)
 
     def worst(self, learner: str) -> list[Worst]:
-        """The worst stream at each horizon."""
-        found = []
+        """Return the learner's regret on its worst stream at each horizon."""
+        rows = []
         for horizon, s, regrets in zip(self.study.horizons, *self._worst(learner), strict=True):
             spread = float(regrets.std(ddof=1)) if len(regrets) > 1 else float("nan")
             bound = self.study.bound(learner, horizon)
-            found.append(
+            rows.append(
                 Worst(
                     horizon,
                     self.study.streams[s],
                     float(regrets.mean()),
                     spread,
-                    2 * spread / np.sqrt(len(regrets)),
+                    spread / np.sqrt(len(regrets)),
                     bound,
                 )
             )
-        return found
+        return rows
 
     def exponent(self, learner: str) -> Exponent:
-        """Slope of log(worst mean regret) against log(horizon), over all horizons."""
+        """Fit the slope of log(worst mean regret) against log(horizon)."""
         return fit_over_horizons(self.study.horizons, self._worst(learner)[1])
 
     def summary(self) -> pl.DataFrame:
-        """Everything that is said of the learners: a row for each learner and horizon."""
+        """Return a table with a row for each learner and horizon."""
         rows = []
         for learner in self.study.learners:
             value, low, high = self.exponent(learner)
@@ -83,26 +83,26 @@ class StudyResult(NamedTuple):
         return pl.DataFrame(rows, schema_overrides={"bound": pl.Float64, "kept": pl.Boolean})
 
     def _worst(self, learner: str) -> tuple[list[int], Floats]:
-        """The worst stream at each horizon, and its regrets, (horizons, runs)."""
+        """Return the worst stream at each horizon, and its regrets of shape (horizons, runs)."""
         table, n = self.table(learner), self.study.runs
-        doubt = 2 * table.std(axis=2, ddof=1) / np.sqrt(n) if n > 1 else 0.0
-        worst = (table.mean(axis=2) - doubt).argmax(axis=0)
+        std_error = table.std(axis=2, ddof=1) / np.sqrt(n) if n > 1 else 0.0
+        worst = (table.mean(axis=2) - 2 * std_error).argmax(axis=0)
         return worst.tolist(), table[worst, np.arange(len(worst))]
 
 
 def fit_over_horizons(horizons: tuple[int, ...], regrets: Floats, *, seed: int = 0) -> Exponent:
-    """Slope b of log(mean regret) = a + b log(T) by least squares, every horizon by itself.
+    """Fit the slope b of log(mean regret) = a + b log(T) by least squares over independent horizons.
 
-    The interval is the bootstrap's, over the runs of each horizon; which stream is the worst is taken as given.
+    The interval is a bootstrap over the runs of each horizon. It ignores that the worst stream was selected.
 
     Parameters
     ----------
     horizons
         Numbers of rounds.
     regrets
-        Final regrets, one row for each horizon, one column for each run.
+        Final regrets, with a row for each horizon and a column for each run.
     seed
-        Randomness of the bootstrap.
+        Random seed of the bootstrap.
 
     >>> fit_over_horizons((1000, 2000, 4000), np.outer([10.0, 20.0, 40.0], [1, 1, 1]))
     Exponent(value=1.0, low=1.0, high=1.0)

@@ -1,4 +1,4 @@
-"""Studies in folders: one file for each stream and horizon that is finished, resumed where it stopped."""
+"""Run studies in results folders. Each finished setting is a file, and interrupted studies resume."""
 
 from __future__ import annotations
 
@@ -10,91 +10,85 @@ from typing import NamedTuple
 
 import polars as pl
 
-from peekrank.experiments import run
+from peekrank.experiments.run import compile_kernels
 from peekrank.experiments.study import COLUMNS, Setting, Study, play_setting, quiet
 from peekrank.experiments.study_result import StudyResult
 from peekrank.jobs.executor import Executor, Threads, Tick
 from peekrank.jobs.results_dir import Code, ResultsDir, write_table
 
 
-class _Played(NamedTuple):
+class _SettingResult(NamedTuple):
     regrets: pl.DataFrame
     seconds: float
 
 
-def compile_kernels(study: Study) -> None:
-    """Compile the loop of each learner, once for each process."""
-    with quiet():
-        run.compile_kernels(study.settings()[0].experiment)
-
-
 def run_study(study: Study, folder: Path, *, workers: int = 1, progress: Tick = lambda _: None) -> StudyResult:
-    """Do what is missing of a study in a folder, and write its tables.
+    """Compute the missing settings of a study in a folder, write its tables, and return the whole result.
 
-    A setting is written when it is finished, in one step. Results do not depend on the number of workers, nor on
-    interruptions: the same study goes on, another one is refused.
+    Each setting is written atomically when it finishes. Results do not depend on the number of workers or on
+    interruptions.
 
     Parameters
     ----------
     study
-        What to find out.
+        The study.
     folder
-        Where its files are, or will be: manifest.json, runs, regrets.parquet, summary.csv, timings.csv.
+        The results folder, with manifest.json, runs, regrets.parquet, summary.csv and timings.csv.
     workers
         Number of threads.
     progress
-        Called from the threads with numbers of rounds done.
+        Called from the threads with numbers of finished rounds.
     """
     executor = Threads(workers)
     with quiet():
-        return _investigate(study, folder, executor, progress)
+        return _run(study, folder, executor, progress)
 
 
-def _investigate(study: Study, folder: Path, executor: Executor, progress: Tick) -> StudyResult:
+def _run(study: Study, folder: Path, executor: Executor, progress: Tick) -> StudyResult:
     settings = _parts(study)
-    claimed = _claim(study, settings, folder)
-    there = claimed.finished(settings, lambda part, frame: _belongs(settings[part], frame))
-    missing = [part for part in settings if part not in there]
+    results_dir = _create_dir(study, settings, folder)
+    finished = results_dir.read_finished(settings, lambda part, frame: _is_valid(settings[part], frame))
+    missing = [part for part in settings if part not in finished]
     each = study.runs * len(study.learners)
     progress(study.rounds - each * sum(settings[part].experiment.horizon for part in missing))
-    with claimed.resumable():
+    with results_dir.resumable():
         if missing:
-            run.compile_kernels(settings[missing[0]].experiment)
+            compile_kernels(settings[missing[0]].experiment)
             longest_first = sorted(missing, key=lambda part: -settings[part].experiment.horizon)
 
-            def compute(part: str, tick: Tick) -> Iterator[_Played]:
-                began = time.perf_counter()
+            def compute(part: str, tick: Tick) -> Iterator[_SettingResult]:
+                start = time.perf_counter()
                 regrets = play_setting(settings[part], tick)
-                yield _Played(regrets, time.perf_counter() - began)
+                yield _SettingResult(regrets, time.perf_counter() - start)
 
-            def keep(part: str, played: _Played) -> None:
-                claimed.save(part, *played)
-                there[part] = played.regrets
+            def save(part: str, result: _SettingResult) -> None:
+                results_dir.save(part, *result)
+                finished[part] = result.regrets
 
-            executor.run_all_jobs(longest_first, compute, keep, progress, lambda part: str(settings[part]))
-        frames = pl.concat(there[part] for part in settings)
+            executor.run(longest_first, compute, save, progress, lambda part: str(settings[part]))
+        frames = pl.concat(finished[part] for part in settings)
         order = pl.Enum(study.learners)
-        findings = StudyResult(study, frames.sort(pl.col("learner").cast(order), maintain_order=True))
-        write_table(folder / "regrets.parquet", findings.regrets)
-        write_table(folder / "summary.csv", findings.summary())
-    return findings
+        result = StudyResult(study, frames.sort(pl.col("learner").cast(order), maintain_order=True))
+        write_table(folder / "regrets.parquet", result.regrets)
+        write_table(folder / "summary.csv", result.summary())
+    return result
 
 
 def _parts(study: Study) -> dict[str, Setting]:
-    """The settings by the names of their files: the number of the stream, and the horizon."""
+    """Return the settings by the names of their files, which are made of stream number and horizon."""
     return {
         f"{i // len(study.horizons):02d}-{setting.experiment.horizon}": setting
         for i, setting in enumerate(study.settings())
     }
 
 
-def _belongs(setting: Setting, frame: pl.DataFrame) -> bool:
+def _is_valid(setting: Setting, frame: pl.DataFrame) -> bool:
     e = setting.experiment
-    whose = {(learner, setting.label, e.horizon, run) for learner in e.learners for run in range(e.runs)}
-    return dict(frame.schema) == COLUMNS and set(frame.drop("regret").rows()) == whose and len(frame) == len(whose)
+    keys = {(learner, setting.label, e.horizon, run) for learner in e.learners for run in range(e.runs)}
+    return dict(frame.schema) == COLUMNS and set(frame.drop("regret").rows()) == keys and len(frame) == len(keys)
 
 
-def _claim(study: Study, settings: dict[str, Setting], folder: Path) -> ResultsDir:
+def _create_dir(study: Study, settings: dict[str, Setting], folder: Path) -> ResultsDir:
     about = {
         "study": asdict(study),
         "seeds": "SeedSequence(seed, spawn_key=(stream from 0, horizon)).generate_state(1)[0] is a setting's",

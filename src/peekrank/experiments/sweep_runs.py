@@ -1,7 +1,6 @@
-"""Sweeps in folders: files of finished runs, named by a digest of all that determines them.
+"""Run sweeps in results folders. The name of a file is a digest of everything that determines its runs.
 
-A run is never done twice: the same sweep goes on where it stopped, and a sweep to which something was added does
-only that.
+No run is computed twice. An interrupted sweep resumes, and an extended sweep computes only the new runs.
 """
 
 from __future__ import annotations
@@ -17,12 +16,12 @@ import polars as pl
 
 from peekrank.experiments.comparison import compare
 from peekrank.experiments.experiment import Experiment, Result
-from peekrank.experiments.run import CURVE_COLUMNS, Curve, RunContext, play_run, run_context
+from peekrank.experiments.run import CURVE_COLUMNS, Curve, RunContext, compile_kernels, play_run, run_context
 from peekrank.experiments.runs import SEEDS, data_digest, summary_rows
 from peekrank.experiments.sweep import Sweep
 from peekrank.jobs.executor import Executor, Threads, Tick
-from peekrank.jobs.results_dir import Code, ResultsDir, digest_of, median_seconds, write_table
-from peekrank.jobs.run_files import RunFiles, table, timed
+from peekrank.jobs.results_dir import Code, ResultsDir, json_digest, median_seconds, write_table
+from peekrank.jobs.run_files import RunFiles, concat_runs, timing_name
 from peekrank.regret import default_checkpoints
 from peekrank.spec import format_spec
 from peekrank.types import Stream
@@ -33,17 +32,17 @@ _SUMMARY = ("learner", "regret", "spread", "exponent", "exponent_low", "exponent
 
 @dataclass(frozen=True)
 class SweepResult:
-    """A sweep and its results, one for each setting."""
+    """The results of a sweep, one for each setting."""
 
     sweep: Sweep
     results: list[Result]
 
     def summary(self) -> pl.DataFrame:
-        """What each learner came to in each setting."""
+        """Return a table with a row for each setting and learner."""
         return self._summary
 
     def comparisons(self) -> pl.DataFrame:
-        """Every two learners of a setting, compared over its runs, with Holm's correction over all settings."""
+        """Compare every two learners of each setting over its runs, with Holm's correction over all settings."""
         return self._comparisons
 
     @cached_property
@@ -68,7 +67,7 @@ class SweepResult:
 
 
 class _Job(NamedTuple):
-    """Learners, by their numbers, that have still to play a run of a setting, by its number."""
+    """A run of a setting that some learners have not finished. All are given by their numbers."""
 
     setting: int
     run: int
@@ -76,86 +75,86 @@ class _Job(NamedTuple):
 
 
 class _Plan(NamedTuple):
-    """The settings of a sweep, what each learner does in each, and the digest of that, by setting and learner."""
+    """The settings of a sweep, and the identity of each learner's runs in each setting, with its digest."""
 
     settings: tuple[Experiment, ...]
-    runs: dict[str, dict[str, Any]]  # what digests stand for
-    code: dict[str, dict[str, Any]]
+    runs: dict[str, dict[str, Any]]  # identity by digest
+    code: dict[str, dict[str, Any]]  # by digest
     digests: list[list[str]]
 
     def read(self, folder: ResultsDir) -> RunFiles:
-        """The runs that are there already: whatever is wrong with a file is told before new ones are begun."""
-        there = RunFiles(folder, CURVE_COLUMNS)
+        """Read the finished runs. Raises ValueError if a file is damaged."""
+        files = RunFiles(folder, CURVE_COLUMNS)
         for setting, digests in zip(self.settings, self.digests, strict=True):
             for digest in digests:
-                there.read(digest, default_checkpoints(setting.horizon))
-        return there
+                files.read(digest, default_checkpoints(setting.horizon))
+        return files
 
-    def missing(self, there: RunFiles) -> list[_Job]:
-        """What is still to do. Learners of a run go together: they play the same rounds, which are drawn once."""
+    def missing(self, files: RunFiles) -> list[_Job]:
+        """List the missing runs. The learners of a run share a job, because its rounds are drawn once."""
         jobs = [
-            _Job(s, run, [i for i, digest in enumerate(digests) if run not in there.curves[digest]])
+            _Job(s, run, [i for i, digest in enumerate(digests) if run not in files.curves[digest]])
             for s, digests in enumerate(self.digests)
             for run in range(self.settings[s].runs)
         ]
         return [job for job in jobs if job.learners]
 
     def rounds(self, jobs: list[_Job]) -> int:
-        """Total rounds these jobs will play."""
+        """Count the rounds of jobs."""
         return sum(self.settings[job.setting].horizon * len(job.learners) for job in jobs)
 
 
 def run_sweep(
     sweep: Sweep, folder: Path, *, executor: Executor | None = None, progress: Tick = lambda _: None
 ) -> SweepResult:
-    """Do what is missing of a sweep in a folder, and write its tables.
+    """Compute the missing runs of a sweep in a folder, write its tables, and return the whole result.
 
-    Finished runs are written in one step, at the latest some seconds after they were. What is in a file depends
-    on nothing but its digest and the numbers of its runs: neither on the executor, nor on interruptions, nor on
-    what else the sweep holds.
+    Finished runs are written atomically, within a few seconds. The content of a file depends only on its digest
+    and the numbers of its runs, and not on the executor, on interruptions, or on the rest of the sweep.
 
     Parameters
     ----------
     sweep
-        What to run.
+        The sweep.
     folder
-        Where its files are, or will be: manifest.json, runs, summary.csv, summary.parquet, comparisons.csv,
-        timings.csv. Results of a sweep of another name are refused; those of an earlier state of this one stay.
+        The results folder, with manifest.json, runs, summary.csv, summary.parquet, comparisons.csv and
+        timings.csv. It may hold results of an earlier version of the sweep, which stay, but not of a sweep with
+        another name.
     executor
-        What does the work; None for one thread.
+        The executor; None for one thread.
     progress
-        Called with numbers of rounds done.
+        Called with numbers of finished rounds.
     """
-    plan = _plan(sweep)
-    claimed = _claim(sweep, plan, folder)
-    there = plan.read(claimed)
-    left = plan.missing(there)
-    progress(sweep.rounds - plan.rounds(left))
-    with claimed.resumable():
-        if left:
-            with _written_whatever_happens(there):
-                _do(plan, left, there, Threads() if executor is None else executor, progress)
-        seconds = claimed.seconds()
-        finished = SweepResult(sweep, [_result(plan, s, there, seconds) for s in range(len(plan.settings))])
-        for name, table_ in (("summary", finished.summary()), ("comparisons", finished.comparisons())):
-            write_table(folder / f"{name}.csv", table_)
-        write_table(folder / "summary.parquet", finished.summary())
-    return finished
+    plan = _make_plan(sweep)
+    results_dir = _create_dir(sweep, plan, folder)
+    files = plan.read(results_dir)
+    missing = plan.missing(files)
+    progress(sweep.rounds - plan.rounds(missing))
+    with results_dir.resumable():
+        if missing:
+            with _write_always(files):
+                _run_jobs(plan, missing, files, Threads() if executor is None else executor, progress)
+        seconds = results_dir.seconds()
+        result = SweepResult(sweep, [_setting_result(plan, s, files, seconds) for s in range(len(plan.settings))])
+        for name, table in (("summary", result.summary()), ("comparisons", result.comparisons())):
+            write_table(folder / f"{name}.csv", table)
+        write_table(folder / "summary.parquet", result.summary())
+    return result
 
 
 def finished_runs(sweep: Sweep, folder: Path) -> int:
-    """How many runs of a sweep are finished in a folder."""
-    plan = _plan(sweep)
-    left = plan.missing(plan.read(ResultsDir.open(folder, "sweep")))
-    return len(plan.settings) * sweep.runs * len(sweep.learners) - sum(len(job.learners) for job in left)
+    """Count the finished runs of a sweep in a folder."""
+    plan = _make_plan(sweep)
+    missing = plan.missing(plan.read(ResultsDir.open(folder, "sweep")))
+    return len(plan.settings) * sweep.runs * len(sweep.learners) - sum(len(job.learners) for job in missing)
 
 
-def _plan(sweep: Sweep) -> _Plan:
+def _make_plan(sweep: Sweep) -> _Plan:
     settings = sweep.settings
     runs: dict[str, dict[str, Any]] = {}
     codes: dict[str, dict[str, Any]] = {}
     digests: list[list[str]] = []
-    streams = {text: _what_is_drawn(e.parts.stream) for text, e in {e.stream: e for e in settings}.items()}
+    streams = {text: _stream_identity(e.parts.stream) for text, e in {e.stream: e for e in settings}.items()}
     for e in settings:
         digests.append([])
         for learner in e.parts.learners:
@@ -169,25 +168,25 @@ def _plan(sweep: Sweep) -> _Plan:
                 "horizon": e.horizon,
                 "seed": e.seed,
                 "same_rounds": e.same_rounds,
-                "code": digest_of(made_by),
+                "code": json_digest(made_by),
                 "own": code.own,
             }
-            digests[-1].append(digest_of(identity))
+            digests[-1].append(json_digest(identity))
             runs[digests[-1][-1]] = identity
             codes[identity["code"]] = made_by
     return _Plan(settings, dict(sorted(runs.items())), dict(sorted(codes.items())), digests)
 
 
-def _what_is_drawn(stream: Stream) -> dict[str, Any]:
-    """What identifies a stream's results: a file counts by its content, not its path."""
+def _stream_identity(stream: Stream) -> dict[str, Any]:
+    """Return the fields that identify a stream. A file counts by its content, not by its path."""
     data: Any = stream
     if (content := data_digest(stream)) is not None:
         data = replace(data, path=Path(data.path.name))
     return {"stream": format_spec(data), "data": content}
 
 
-def _claim(sweep: Sweep, plan: _Plan, folder: Path) -> ResultsDir:
-    """A folder holds results of one name; which runs these are, and of which code, is added to its manifest."""
+def _create_dir(sweep: Sweep, plan: _Plan, folder: Path) -> ResultsDir:
+    """Create the results folder for the sweep's name, and add its runs and their code to the manifest."""
     about = {"sweep": {**asdict(sweep), "digest": sweep.digest}, "seeds": SEEDS}
     return ResultsDir.create(
         folder, "sweep", about, code=None, by=("name",), more={"code": plan.code, "runs": plan.runs}
@@ -195,45 +194,47 @@ def _claim(sweep: Sweep, plan: _Plan, folder: Path) -> ResultsDir:
 
 
 @contextmanager
-def _written_whatever_happens(there: RunFiles) -> Iterator[None]:
-    """Write what is finished; what fails then must not hide why all ended."""
+def _write_always(files: RunFiles) -> Iterator[None]:
+    """Write all finished runs at the end, also after an error, which a second error must not hide."""
     try:
         yield
     except BaseException as error:
         try:
-            there.write_rest()
-        except (OSError, ValueError) as another:
-            error.add_note(f"some finished runs could not be written: {another}")
+            files.write_rest()
+        except (OSError, ValueError) as second:
+            error.add_note(f"cannot write some finished runs: {second}")
         raise
-    there.write_rest()
+    files.write_rest()
 
 
-def _do(plan: _Plan, left: list[_Job], there: RunFiles, executor: Executor, progress: Tick) -> None:
-    # long first: all workers end at about a time
-    jobs = sorted(left, key=lambda job: -plan.settings[job.setting].horizon)
+def _run_jobs(plan: _Plan, missing: list[_Job], files: RunFiles, executor: Executor, progress: Tick) -> None:
+    if isinstance(executor, Threads):
+        compile_kernels(plan.settings[missing[0].setting])
+    # longest first, so that all workers end at about the same time
+    jobs = sorted(missing, key=lambda job: -plan.settings[job.setting].horizon)
     drawn: dict[Any, Any] = {}
-    stages = {s: run_context(plan.settings[s], drawn=drawn) for s in sorted({job.setting for job in jobs})}
+    contexts = {s: run_context(plan.settings[s], drawn=drawn) for s in sorted({job.setting for job in jobs})}
 
-    def keep(job: _Job, curve: Curve) -> None:
+    def save(job: _Job, curve: Curve) -> None:
         digest, runs = plan.digests[job.setting][curve.learner], plan.settings[job.setting].runs
-        there.add(digest, job.run, curve.frame(), seconds=curve.seconds, runs=runs)
+        files.add(digest, job.run, curve.frame(), seconds=curve.seconds, runs=runs)
 
-    executor.run_all_jobs(jobs, partial(_play, stages), keep, progress, lambda job: _name(plan, job))
+    executor.run(jobs, partial(_compute_job, contexts), save, progress, lambda job: _name(plan, job))
 
 
-def _play(stages: dict[int, RunContext], job: _Job, tick: Tick) -> Iterator[Curve]:
-    return play_run(stages[job.setting], job.run, job.learners, tick)
+def _compute_job(contexts: dict[int, RunContext], job: _Job, tick: Tick) -> Iterator[Curve]:
+    return play_run(contexts[job.setting], job.run, job.learners, tick)
 
 
 def _name(plan: _Plan, job: _Job) -> str:
     setting = plan.settings[job.setting]
-    where = ", ".join(f"{name} = {getattr(setting, name)}" for name in (*SETTING, "seed", "same_rounds"))
-    return f"run {job.run} with {where}"
+    fields = ", ".join(f"{name} = {getattr(setting, name)}" for name in (*SETTING, "seed", "same_rounds"))
+    return f"run {job.run} with {fields}"
 
 
-def _result(plan: _Plan, s: int, there: RunFiles, took: dict[str, float]) -> Result:
+def _setting_result(plan: _Plan, s: int, files: RunFiles, durations: dict[str, float]) -> Result:
     e, runs, curves, seconds = plan.settings[s], range(plan.settings[s].runs), {}, {}
     for learner, digest in zip(e.learners, plan.digests[s], strict=True):
-        curves[learner] = table(there.curves[digest], runs)
-        seconds[learner] = median_seconds(took, [timed(digest, run) for run in runs])
+        curves[learner] = concat_runs(files.curves[digest], runs)
+        seconds[learner] = median_seconds(durations, [timing_name(digest, run) for run in runs])
     return Result(e, default_checkpoints(e.horizon), curves, seconds)

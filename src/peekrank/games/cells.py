@@ -1,23 +1,24 @@
-"""Cells: where in the simplex of outcome distributions an action is optimal, and which cells touch.
+"""Cell decomposition of a game: the outcome distributions at which each action is optimal, and adjacent cells.
 
-A cell is studied as the cone {q >= 0: c_j . q >= 0 for all j} with c_j = loss_j - loss_i. Floating-point linear
-programs suggest, exact arithmetic decides: points are rounded to whole numbers and checked, impossibility is
-proved by multipliers. Where that fails, a rational game is settled by exact linear programs, and any other is
-undecided.
+The module represents a cell as the cone {q >= 0: c_j . q >= 0 for all j} with c_j = loss_j - loss_i.
+Floating-point linear programs propose, exact arithmetic decides: it rounds points to integers and checks them,
+and it proves infeasibility by multipliers. If that fails, exact linear programs settle a rational game, and any
+other game is undecided.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal
 
 import numpy as np
-from flint import arb, arb_mat, ctx
 from numpy.typing import NDArray
 
+from peekrank._util.progress import Progress, no_progress, subprogress
+from peekrank.games.exact import flint
 from peekrank.games.exact.linear import coordinates, independent_columns, rank
 from peekrank.games.exact.numbers import PRECISIONS, Exact, UndecidedError, ball, unit
 from peekrank.games.exact.programs import maximise, maximise_exactly
@@ -25,16 +26,15 @@ from peekrank.games.game import Game
 from peekrank.types import Floats, Ints
 
 Kind = Literal["pareto", "degenerate", "dominated"]
-Progress = Callable[[float, int], None]  # called with what is done, and of how much
 
-_VOLLEYS = 10  # of a thousand rays
-_ROUNDING = 1 << 40  # points of the simplex are rounded to multiples of one over this
-_NOTHING = 1e-9  # what floating-point programs call zero; exact arithmetic has the last word
+_BATCHES = 10  # of a thousand rays
+_ROUNDING = 1 << 40  # denominator of rounded points of the simplex
+_TOLERANCE = 1e-9  # of floating-point programs; exact arithmetic decides
 
 
 @dataclass(frozen=True)
 class Border:
-    """Two neighbouring Pareto-optimal actions, their N+ (`neighborhood`), and a point where exactly that is best."""
+    """Two neighbouring Pareto-optimal actions, their N+ (`neighborhood`), and a point at which exactly N+ is optimal."""
 
     i: int
     j: int
@@ -44,11 +44,11 @@ class Border:
 
 @dataclass(frozen=True)
 class Cells:
-    """The cell decomposition.
+    """A cell decomposition.
 
-    ``duplicate_of[i]`` is the first action with the losses of i; ``kind`` and ``dimension`` (of the cell, -1 if it
-    is empty) are per action. ``borders`` holds the pairs (i, j), both first among their duplicates, with i one
-    action of each orbit under the game's symmetries and j each of its neighbours.
+    ``duplicate_of[i]`` is the first action with the losses of i. ``kind`` and ``dimension`` (of the cell, -1 if it
+    is empty) have one entry per action. ``borders`` holds pairs (i, j), both first among their duplicates: i runs
+    over one action of each orbit under the game's symmetries, and j over the neighbours of i.
     """
 
     duplicate_of: Ints
@@ -57,27 +57,18 @@ class Cells:
     borders: tuple[Border, ...]
 
 
-def silent(done: float, of: int) -> None:
-    """Report no progress."""
-
-
-def part_of(progress: Progress, before: int, parts: int) -> Progress:
-    """The progress within one part of the whole."""
-    return lambda done, of: progress(before + done / of, parts)
-
-
-def cells(game: Game, progress: Progress = silent) -> Cells:
-    """The cell decomposition of a game, by ZT's Definitions 2 to 4.
+def cells(game: Game, progress: Progress = no_progress) -> Cells:
+    """Compute the cell decomposition of a game (ZT, Definitions 2 to 4).
 
     Parameters
     ----------
     game
         Any finite game.
     progress
-        Called with what is done, and of how much.
+        Callback that receives the amount done and the total.
 
-    >>> found = cells(Game.of([[0, 1], [1, 0], ["1/2", "1/2"]], [[0, 0]] * 3))
-    >>> found.kind, found.borders[0].neighborhood
+    >>> decomposition = cells(Game.of([[0, 1], [1, 0], ["1/2", "1/2"]], [[0, 0]] * 3))
+    >>> decomposition.kind, decomposition.borders[0].neighborhood
     (('pareto', 'pareto', 'degenerate'), (0, 1, 2))
     """
     duplicate_of = _duplicates(game)
@@ -100,13 +91,13 @@ def cells(game: Game, progress: Progress = silent) -> Cells:
             kind[i], inside[i] = "pareto", point
     borders: list[Border] = []
     for n, (i, point) in enumerate(inside.items()):
-        borders += _borders(game, i, kind, duplicate_of, point, part_of(progress, n, len(inside)))
+        borders += _borders(game, i, kind, duplicate_of, point, subprogress(progress, n, len(inside)))
     kinds = tuple(kind[int(i)] for i in duplicate_of)
     return Cells(duplicate_of, kinds, dimension[duplicate_of], tuple(borders))
 
 
 def orbits(game: Game) -> Ints:
-    """The first action that a symmetry of the game takes to each action."""
+    """Return the first action of each action's orbit under the game's symmetries."""
     orbit = np.arange(len(game.actions))
     while True:
         before = orbit.copy()
@@ -125,7 +116,7 @@ def _duplicates(game: Game) -> Ints:
 
 
 def _against(game: Game, i: int, others: Ints) -> tuple[Exact, Floats]:
-    """The c_j of the others: exact, and as floats with a largest entry of 1."""
+    """Return the c_j of the others, exactly and as floats scaled to a largest entry of 1."""
     exact = game.numerators[:, others] - game.numerators[:, [i]]
     return exact, _unit_rows(game, exact)
 
@@ -137,7 +128,7 @@ def _unit_rows(game: Game, exact: Exact) -> Floats:
 
 
 def _interior(game: Game, i: int, others: Ints) -> Floats | None:
-    """A distribution at which action i alone is optimal: its cell has full dimension. None if there is none."""
+    """Return a distribution at which only action i is optimal, or None if its cell is not full-dimensional."""
     n = len(game.outcomes)
     if len(others) == 0:
         return np.full(n, 1 / n)
@@ -157,9 +148,9 @@ def _interior(game: Game, i: int, others: Ints) -> Floats | None:
 
 
 def _dimension(game: Game, i: int, others: Ints) -> int:
-    """Dimension of a cell of a rational game that is not full, -1 if it is empty.
+    """Return the dimension of a lower-dimensional cell of a rational game, or -1 if it is empty.
 
-    The largest slacks, each capped at one, tell which inequalities hold with equality throughout the cone.
+    The largest slacks, each capped at one, identify the inequalities that are tight throughout the cone.
     """
     n = len(game.outcomes)
     exact, floats = _against(game, i, others)
@@ -174,19 +165,19 @@ def _dimension(game: Game, i: int, others: Ints) -> int:
 
 
 def _worse(exact: Exact, rows: Floats) -> bool:
-    """Whether a mixture of the others is found that is better under every outcome: then the cell is empty."""
+    """Return whether some mixture of the others is better under every outcome, so that the cell is empty."""
     actions, n = rows.shape
     constraints = np.block([[rows.T, np.ones((n, 1))], [np.ones((1, actions)), np.zeros((1, 1))]])
     try:
-        found = maximise(np.repeat([0.0, 1.0], [actions, 1]), constraints, np.repeat([0.0, 1.0], [n, 1]))
+        optimum = maximise(np.repeat([0.0, 1.0], [actions, 1]), constraints, np.repeat([0.0, 1.0], [n, 1]))
     except UndecidedError:
         return False
-    share = found.x[:-1] / np.abs(exact.astype(np.float64)).max(axis=1)
-    return bool(found.value > _NOTHING and (_whole(share / share.max()) @ exact.astype(object)).max() < 0)
+    share = optimum.x[:-1] / np.abs(exact.astype(np.float64)).max(axis=1)
+    return bool(optimum.value > _TOLERANCE and (_whole(share / share.max()) @ exact.astype(object)).max() < 0)
 
 
 def pair_count(game: Game, known: Cells) -> int:
-    """Number of neighbouring pairs: an action has as many neighbours as the first of its orbit."""
+    """Count the neighbouring pairs. All actions of an orbit have equally many neighbours."""
     neighbours = Counter(border.i for border in known.borders)
     first = known.duplicate_of[orbits(game)]
     return sum(neighbours[int(first[i])] for i in np.unique(known.duplicate_of)) // 2
@@ -195,7 +186,7 @@ def pair_count(game: Game, known: Cells) -> int:
 def _borders(
     game: Game, i: int, kind: dict[int, Kind], duplicate_of: Ints, inside: Floats, progress: Progress
 ) -> Iterator[Border]:
-    """The borders of a Pareto-optimal action."""
+    """Yield the borders of a Pareto-optimal action."""
     pareto = np.array([j for j, of in kind.items() if of == "pareto" and j != i], dtype=np.int64)
     if len(pareto) == 0:
         return
@@ -218,9 +209,10 @@ def _borders(
 
 
 def _facets(game: Game, i: int, others: Ints, inside: Floats, progress: Progress) -> dict[int, Floats | None]:
-    """The neighbours of i among the others, each with a point of the border if one is at hand (Clarkson's way).
+    """Return the neighbours of i among the others, each with a border point if one is known (Clarkson's algorithm).
 
-    An action is tested against the facets found so far; a point that it alone would cut off leads to a new facet.
+    The algorithm tests each action against the facets found so far. A point that only this action cuts off leads to
+    a new facet.
     """
     exact, rows = _against(game, i, others)
     shaken = inside * (1 + 1e-3 * np.random.default_rng(0).random(len(inside)))  # in general position
@@ -231,7 +223,7 @@ def _facets(game: Game, i: int, others: Ints, inside: Floats, progress: Progress
         while j not in found:
             facets = list(found)
             least, point, multipliers = least_within(rows[j], rows[facets])
-            if least > -_NOTHING:
+            if least > -_TOLERANCE:
                 if not _redundant(game, exact[:, j], exact[:, facets], multipliers):
                     raise UndecidedError(
                         f"whether actions {game.actions[i]} and {game.actions[others[j]]} are neighbours"
@@ -247,17 +239,17 @@ def _facets(game: Game, i: int, others: Ints, inside: Floats, progress: Progress
 
 
 def _shoot(rows: Floats, inside: Floats) -> dict[int, tuple[Floats, float]]:
-    """Facets that random rays from inside hit first, each with the hit that is farthest from all others."""
+    """Return the facets that random rays from `inside` hit first, each with the hit farthest from other facets."""
     rng = np.random.default_rng(0)
     best: dict[int, tuple[Floats, float]] = {}
-    for _ in range(_VOLLEYS):
+    for _ in range(_BATCHES):
         hits = _first_hits(rows, inside, rng.dirichlet(np.full(len(inside), 0.3), size=1000))
         best |= {f: hit for f, hit in hits.items() if f not in best or hit[1] > best[f][1]}
     return best
 
 
 def _first_hits(rows: Floats, inside: Floats, ends: Floats) -> dict[int, tuple[Floats, float]]:
-    """The rows that rays from `inside` meet first: where that is farthest from all other rows, and how far."""
+    """Return the rows that rays from `inside` hit first, each with its hit of largest margin and that margin."""
     depth = (rows @ inside)[:, None]
     fall = depth - rows @ ends.T
     ratio = np.where(fall > 0, depth / np.where(fall > 0, fall, 1), np.inf)
@@ -266,21 +258,21 @@ def _first_hits(rows: Floats, inside: Floats, ends: Floats) -> dict[int, tuple[F
     distance = rows @ points.T
     distance[first, rays] = np.inf
     margin = np.minimum(distance.min(axis=0), points.min(axis=1))
-    ascending = np.argsort(margin, kind="stable")  # of several hits, the last one stays
+    ascending = np.argsort(margin, kind="stable")  # the dictionary keeps the last hit of each row
     return {int(first[n]): (points[n], float(margin[n])) for n in ascending if ratio[first[n], n] < 1}
 
 
 def _touch(game: Game, i: int, j: int, pareto: Ints) -> bool:
-    """Whether two Pareto-optimal actions of a rational game are neighbours, by an exact program."""
+    """Decide by an exact program whether two Pareto-optimal actions of a rational game are neighbours."""
     exact = _against(game, i, pareto[pareto != j])[0][0]
     return bool(maximise_exactly(*_depth_program(exact, game.difference(j, i))).value > 0)
 
 
 def _border_point(game: Game, i: int, j: int, strict: Ints, near: Floats | None) -> NDArray[Any] | None:
-    """A distribution at which i and j tie and all of `strict` are worse; None if there is none.
+    """Return a distribution at which i and j tie and all of `strict` are worse, or None if none exists.
 
-    The rounded point q is corrected in one coordinate r by -(c_j . q) / c_j[r]. Where that is irrational, its ball
-    is carried through all the other inequalities: the point exists, and floats near it are returned.
+    The function corrects one coordinate r of the rounded point q by -(c_j . q) / c_j[r]. If that is irrational, it
+    carries a ball through all other inequalities, which proves that the point exists, and returns floats near it.
     """
     tie = game.difference(j, i)
     exact = game.numerators[:, strict] - game.numerators[:, [i]]
@@ -297,7 +289,7 @@ def _border_point(game: Game, i: int, j: int, strict: Ints, near: Floats | None)
     if not game.rational:
         raise UndecidedError(f"the border of actions {game.actions[i]} and {game.actions[j]}")
     settled = maximise_exactly(*_depth_program(exact[0], tie))
-    if settled.value == 0:  # floating point took it for a facet
+    if settled.value == 0:  # it was a facet in floating point only
         return None
     x = settled.x[:-1]
     return np.array([Fraction(int(part.p), int(part.q)) for part in x / sum(x)])
@@ -318,11 +310,11 @@ def _corrected_in_balls(game: Game, tie: Exact, strict: Exact, q: Exact, r: int)
         return None
     for bits in PRECISIONS[1:]:
         units = [unit(b, bits) for b in game.bases]
-        with ctx.workprec(bits):
+        with flint.ctx.workprec(bits):
             shift = -ball(tie @ q, units) / ball(tie[:, r], units)
             pairs = zip((strict @ q).T, strict[:, :, r].T, strict=True)
-            worse = (ball(here, units) + shift * ball(there, units) > 0 for here, there in pairs)
-            if arb(int(q[r])) + shift > 0 and all(worse):
+            worse = (ball(at_q, units) + shift * ball(slope, units) > 0 for at_q, slope in pairs)
+            if flint.arb(int(q[r])) + shift > 0 and all(worse):
                 moved: Floats = q.astype(np.float64)
                 moved[r] += float(shift)
                 moved *= game.scale_values[game.column]  # from the cone of the numerators to that of the losses
@@ -332,57 +324,57 @@ def _corrected_in_balls(game: Game, tie: Exact, strict: Exact, q: Exact, r: int)
 
 
 def _redundant(game: Game, c: Exact, facets: Exact, multipliers: Floats) -> bool:
-    """Whether c . q >= 0 provably follows from the facets and q >= 0.
+    """Return whether c . q >= 0 provably follows from the facets and q >= 0.
 
-    The proof is c >= a sum of positive multiples of facets. Irrational vectors all lie in a rational space; if
-    that has no more dimensions than there are facets in the sum, and these are independent, then c is exactly a
-    combination of them, and balls around its coefficients show their signs.
+    The proof is c >= a sum of positive multiples of facets. Irrational vectors all lie in a rational space. If
+    its dimension is the number of facets in the sum, and these are independent, then c is exactly a combination of
+    them, and balls around its coefficients show their signs.
     """
-    support = np.flatnonzero(multipliers > _NOTHING)
+    support = np.flatnonzero(multipliers > _TOLERANCE)
     used = facets[:, support]
     if game.rational:
         slack = _unit_rows(game, c[:, None])[0] - multipliers[support] @ _unit_rows(game, used)
         tight = np.abs(slack) < 1e-7
-        found = coordinates(used[0][:, tight], c[:, tight])
-        return found is not None and _proves(*found, used[0], c[0])
+        solution = coordinates(used[0][:, tight], c[:, tight])
+        return solution is not None and _proves(*solution, used[0], c[0])
     pivots = independent_columns(np.concatenate([*np.moveaxis(used, 1, 0), c]))
     if len(pivots) != len(support):
         return False
     for bits in PRECISIONS[1:]:
-        with ctx.workprec(bits):
+        with flint.ctx.workprec(bits):
             units = [unit(b, bits) for b in game.bases]
-            matrix = arb_mat([[ball(used[:, f, r], units) for f in range(len(support))] for r in pivots])
+            matrix = flint.arb_mat([[ball(used[:, f, r], units) for f in range(len(support))] for r in pivots])
             try:
-                solution = matrix.solve(arb_mat([[ball(c[:, r], units)] for r in pivots]))
+                weights = matrix.solve(flint.arb_mat([[ball(c[:, r], units)] for r in pivots]))
             except ZeroDivisionError:
                 continue
-            if all(solution[n, 0] > 0 for n in range(len(support))):
+            if all(weights[n, 0] > 0 for n in range(len(support))):
                 return True
     return False
 
 
 def _proves(x: Exact, d: int, rows: Exact, c: Exact) -> bool:
-    """Whether x / d are multipliers that are not negative and whose sum of rows is nowhere above c."""
+    """Return whether the multipliers x / d are nonnegative and the rows they sum up are nowhere above c."""
     sums = x[0].astype(object) @ rows.astype(object)
     return bool(np.all(x >= 0) and np.all(sums <= d * c.astype(object)))
 
 
 def _parallel(c: Exact, d: Exact) -> bool:
-    """Whether the rational vector c is a multiple of d."""
+    """Return whether the rational vector c is a multiple of d."""
     r = int(np.flatnonzero(d)[0])
     return bool(np.array_equal(c.astype(object) * d[r], d.astype(object) * c[r]))
 
 
 def _deepest(rows: Floats, equal: Floats) -> Floats | None:
     try:
-        found = maximise(*_depth_program(rows, equal))
+        optimum = maximise(*_depth_program(rows, equal))
     except UndecidedError:
         return None
-    return found.x[:-1] / found.x[:-1].sum() if found.value > _NOTHING else None
+    return optimum.x[:-1] / optimum.x[:-1].sum() if optimum.value > _TOLERANCE else None
 
 
 def _depth_program(rows: NDArray[Any], equal: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Maximise t subject to rows @ q >= t, equal @ q = 0, n q >= t, sum q <= 1; the variables are (q, t)."""
+    """Return the program: maximise t s.t. rows @ q >= t, equal @ q = 0, n q >= t, sum q <= 1, over (q, t)."""
     n = rows.shape[1]
     q = np.vstack([-rows, -equal, equal, -n * np.eye(n, dtype=np.int64), np.ones((1, n), dtype=np.int64)])
     t = np.repeat([1, 0, 1, 0], [len(rows), 2 * len(equal), n, 1])
@@ -391,10 +383,10 @@ def _depth_program(rows: NDArray[Any], equal: NDArray[Any]) -> tuple[NDArray[Any
 
 
 def least_within(c: Floats, facets: Floats) -> tuple[float, Floats, Floats]:
-    """The least value of c . q over the simplex within the facets, where, and the multipliers of the facets."""
+    """Minimise c . q over the simplex within the facets. Return the value, the point and the facets' multipliers."""
     n = len(c)
-    found = maximise(-c, np.vstack([-facets, np.ones((1, n))]), np.repeat([0.0, 1.0], [len(facets), 1]))
-    return -found.value, found.x, found.multipliers[:-1]
+    optimum = maximise(-c, np.vstack([-facets, np.ones((1, n))]), np.repeat([0.0, 1.0], [len(facets), 1]))
+    return -optimum.value, optimum.x, optimum.multipliers[:-1]
 
 
 def _whole(point: Floats) -> Exact:

@@ -1,20 +1,20 @@
-"""Certificates: what proves the class of a game, in a form that NumPy alone can check (docs/theory/games.md).
+"""Certificates: proofs of a game's class that NumPy alone can check (docs/theory/games.md).
 
-A certificate is a dictionary that JSON can hold. It carries the game itself (losses in floating point, feedback
-symbols as numbers) and its symmetries, and then
+A certificate is a JSON-serialisable dictionary. It contains the game itself (losses in floating point, feedback
+symbols as numbers), its symmetries, and
 
-- rate ``sqrt(T)``: every neighbouring pair, with a distribution at which it alone is optimal and an *observer*: an
-  estimate of the loss difference from the feedback of N+; and for the first action of each orbit the proof that
-  it has no further neighbours: what any other action loses to it is at least a sum of multiples of what its
-  neighbours lose;
-- rate ``T^(2/3)``: for every Pareto-optimal action an observer of its loss difference to the first one from all
-  feedback, and a *blind* pair of neighbours with a direction that its N+ cannot see but that changes the
-  difference;
-- rate ``T``: a blind pair for all feedback, and two *adversaries* that no feedback can tell apart although every
-  action loses at least ``gap`` to good actions against the two, added up: on one of them, regret is gap T / 2 or
-  more.
+- for rate ``sqrt(T)``: every neighbouring pair, with a distribution at which only this pair is optimal and an
+  *observer*, which estimates the loss difference from the feedback of N+; and for the first action of each orbit
+  a proof that it has no further neighbours: the excess loss of any other action is at least a sum of multiples of
+  the excess losses of its neighbours;
+- for rate ``T^(2/3)``: for every Pareto-optimal action an observer of its loss difference to the first one from
+  all feedback, and an *unobservable pair* of neighbours with a direction that the feedback of its N+ does not
+  reveal but that changes the difference;
+- for rate ``T``: an unobservable pair for all feedback, and two *adversaries* that no feedback can distinguish,
+  although the excess losses of every action against the two add up to at least ``gap``. On one of them, regret is
+  at least gap T / 2.
 
-More than ten thousand pairs are listed up to symmetry: those of the first action of each orbit.
+A game with more than ten thousand pairs lists them up to symmetry: those of the first action of each orbit.
 """
 
 from __future__ import annotations
@@ -26,27 +26,27 @@ from math import lcm
 from typing import Any, NamedTuple
 
 import numpy as np
-from flint import arb, ctx
 
 from peekrank.games.analysis import Analysis
 from peekrank.games.cells import Border, Cells, least_within, pair_count
+from peekrank.games.exact import flint
 from peekrank.games.exact.numbers import PRECISIONS, UndecidedError, ball
 from peekrank.games.exact.programs import maximise
 from peekrank.games.game import Game
 from peekrank.games.observability import Observer, Signals, observers, signals
-from peekrank.games.rate import Rate
+from peekrank.games.rates import Rate
 from peekrank.types import Floats, Ints
 
 FORMAT = "peekrank certificate 1"
-MOST_PAIRS = 10_000
+MAX_PAIRS = 10_000
 _CANDIDATES = 4
 _DENOMINATOR = 1 << 24
 
 
 class Adversaries(NamedTuple):
-    """Two outcome distributions p and q that no feedback tells apart, and actions i and j good against them.
+    """Two outcome distributions p and q that no feedback can distinguish, and actions i and j good against them.
 
-    ``gap`` is a certified lower bound of (loss_a - loss_i) . p + (loss_a - loss_j) . q over all actions a.
+    ``gap`` is a certified lower bound on (loss_a - loss_i) . p + (loss_a - loss_j) . q over all actions a.
     """
 
     p: list[Fraction]
@@ -57,7 +57,7 @@ class Adversaries(NamedTuple):
 
 
 def certificate(analysis: Analysis) -> dict[str, Any]:
-    """The proof of an analysis, as a dictionary for JSON.
+    """Return the proof of an analysis, as a dictionary for JSON.
 
     >>> from peekrank.games.analysis import analyse
     >>> from peekrank.games.ranking import ranking_game
@@ -67,7 +67,7 @@ def certificate(analysis: Analysis) -> dict[str, Any]:
     """
     game, known = analysis.game, analysis.cells
     if analysis.rate is None or known is None:
-        raise UndecidedError(f"there is nothing to certify: undecided is {analysis.undecided}")
+        raise UndecidedError(f"the rate is undecided, so it has no certificate: {analysis.undecided}")
     everything = signals(game, range(len(game.actions)))
     proof: dict[str, Any] = {
         "format": FORMAT,
@@ -85,10 +85,12 @@ def certificate(analysis: Analysis) -> dict[str, Any]:
         "symmetries": [{"actions": a.tolist(), "outcomes": o.tolist()} for a, o in game.symmetries],
     }
     if analysis.rate == Rate.SQRT:
-        found = [o for b in known.borders for o in observers(game, [(b.i, b.j)], signals(game, b.neighborhood))]
-        few = pair_count(game, known) <= MOST_PAIRS
+        of_borders = [
+            o for b in known.borders for o in observers(game, [(b.i, b.j)], signals(game, b.neighborhood))
+        ]
+        few = pair_count(game, known) <= MAX_PAIRS
         proof["neighbours"] = [_border(b) for b in (all_borders(game, known) if few else known.borders)]
-        proof["observers"] = [_observer(o) for o in (_everywhere(game, known, found) if few else found)]
+        proof["observers"] = [_observer(o) for o in (_everywhere(game, known, of_borders) if few else of_borders)]
         proof["no_neighbours"] = [
             apart for i in {b.i: None for b in known.borders} for apart in _apart(game, known, i)
         ]
@@ -121,11 +123,11 @@ def certificate(analysis: Analysis) -> dict[str, Any]:
 
 
 def adversaries(analysis: Analysis, seen: Signals | None = None) -> Adversaries:
-    """Two adversaries for a hopeless game, with as large a gap as some of the most different actions allow.
+    """Find two adversaries for a hopeless game, with the largest gap among a few of the most different actions.
 
-    Maximise gap subject to (loss_a - loss_i) . p + (loss_a - loss_j) . q >= gap for all actions a, over
-    distributions p and q whose signals agree. The solution is rounded to p = c + v, q = c - v with v a combination
-    of unseen directions in rational numbers; the gap is then computed in balls.
+    The program maximises gap subject to (loss_a - loss_i) . p + (loss_a - loss_j) . q >= gap for all actions a,
+    over distributions p and q whose signals agree. The function rounds the solution to p = c + v, q = c - v, where v
+    is a rational combination of unobservable directions, and then computes the gap in balls.
 
     >>> from peekrank.games.analysis import analyse
     >>> from peekrank.games.ranking import ranking_game
@@ -138,7 +140,7 @@ def adversaries(analysis: Analysis, seen: Signals | None = None) -> Adversaries:
     """
     game, blind = analysis.game, analysis.unobservable_pair
     if analysis.rate != Rate.LINEAR or blind is None:
-        raise ValueError(f"the rate of the game is {analysis.rate}: only a hopeless game has such adversaries")
+        raise ValueError(f"the rate of the game is {analysis.rate}; only a game of rate T has such adversaries")
     seen = seen or signals(game, range(len(game.actions)))
     for i, j, p, q in _candidates(game, blind, seen, analysis.unobservable_direction):
         gap = _gap(game, (i, j), (p, q))
@@ -148,9 +150,9 @@ def adversaries(analysis: Analysis, seen: Signals | None = None) -> Adversaries:
 
 
 def _candidates(game: Game, blind: Border, seen: Signals, unseen: Any) -> Iterator[tuple[int, int, Any, Any]]:
-    """Pairs of distributions in rational numbers that no feedback tells apart, the best first.
+    """Yield pairs of rational distributions that no feedback can distinguish, the best first.
 
-    The last resort moves from the border of the blind pair to both sides along the direction that nobody sees.
+    The last resort moves from the border of the pair to both sides along the unobservable direction.
     """
     loss, i = game.loss - game.loss.min(axis=0), blind.i
     loss = loss / loss.max()
@@ -161,10 +163,10 @@ def _candidates(game: Game, blind: Border, seen: Signals, unseen: Any) -> Iterat
     except UndecidedError:
         p = q = np.zeros(0)
     if p.sum() > 0 and q.sum() > 0:
-        coordinates = np.linalg.lstsq(seen.unobservable_direction.T.astype(np.float64), (p - q) / 2, rcond=None)[0]
-        move = np.array([_fraction(x) for x in coordinates], dtype=object) @ seen.unobservable_direction.astype(
-            object
-        )
+        basis = seen.unobservable_directions.T.astype(np.float64)
+        coordinates = np.linalg.lstsq(basis, (p - q) / 2, rcond=None)[0]
+        directions = seen.unobservable_directions.astype(object)
+        move = np.array([_fraction(x) for x in coordinates], dtype=object) @ directions
         for mixing in (1e-6, 1e-4, 1e-2):  # some weight on every outcome absorbs the rounding
             centre = np.array([_fraction(x) for x in (1 - mixing) * (p + q) / 2 + mixing / len(p)])
             centre, shrunk = centre / centre.sum(), move * _fraction(1 - mixing)
@@ -178,18 +180,18 @@ def _candidates(game: Game, blind: Border, seen: Signals, unseen: Any) -> Iterat
 
 
 def all_borders(game: Game, known: Cells) -> list[Border]:
-    """Every neighbouring pair once, also those that follow by symmetry."""
-    found = []
+    """Return every neighbouring pair once, including those that follow by symmetry."""
+    borders = []
     for n, i, j, actions, outcomes in _all_pairs(game, known):
         border = known.borders[n]
         point = np.empty_like(border.point)
         point[outcomes] = border.point
-        found.append(Border(i, j, point, tuple(sorted(int(actions[a]) for a in border.neighborhood))))
-    return found
+        borders.append(Border(i, j, point, tuple(sorted(int(actions[a]) for a in border.neighborhood))))
+    return borders
 
 
 def _everywhere(game: Game, known: Cells, observers: list[Observer]) -> Iterator[Observer]:
-    """The observers of all pairs, from those of the borders, in the same order."""
+    """Yield the observers of all pairs, in the order of `all_borders`, from those of the listed borders."""
     for n, i, j, actions, outcomes in _all_pairs(game, known):
         o = observers[n]
         action = actions[o.action]
@@ -198,7 +200,7 @@ def _everywhere(game: Game, known: Cells, observers: list[Observer]) -> Iterator
 
 
 def _all_pairs(game: Game, known: Cells) -> Iterator[tuple[int, int, int, Ints, Ints]]:
-    """Every neighbouring pair (i, j) once, with the number of its border and the symmetry that leads there."""
+    """Yield every neighbouring pair (i, j) once, with the number of its border and the symmetry that maps to it."""
     done: set[frozenset[int]] = set()
     for actions, outcomes in _group(game):
         for n, border in enumerate(known.borders):
@@ -209,7 +211,7 @@ def _all_pairs(game: Game, known: Cells) -> Iterator[tuple[int, int, int, Ints, 
 
 
 def _group(game: Game) -> Iterator[tuple[Ints, Ints]]:
-    """The identity, and for each other action a symmetry that takes the first action of its orbit to it."""
+    """Yield the identity, and for each other action a symmetry that maps the first action of its orbit to it."""
     reached: dict[int, tuple[Ints, Ints]] = {}
     identity = (np.arange(len(game.actions)), np.arange(len(game.outcomes)))
     yield identity
@@ -229,22 +231,22 @@ def _group(game: Game) -> Iterator[tuple[Ints, Ints]]:
 
 
 def _apart(game: Game, known: Cells, i: int) -> Iterator[dict[str, Any]]:
-    """Multiples of what neighbours lose to i, for each other action, that this one loses at least.
+    """Yield, for each action that is no neighbour of i, multiples of the neighbours' excess losses below its own.
 
-    Where all neighbours are worse than i, so is that action: its inequality adds no border to the cell of i.
+    Wherever all neighbours are worse than i, that action is worse too: its inequality adds no border to the cell.
     """
     near = [b.j for b in known.borders if b.i == i]
     lost = (game.loss - game.loss[i]) / np.abs(game.loss - game.loss[i]).max()
     for j in np.setdiff1d(known.duplicate_of, [i, *near]):
         _, _, multipliers = least_within(lost[j], lost[near])
         used = np.flatnonzero(multipliers > 1e-9)
-        tight = np.abs(lost[j] - multipliers @ lost[near]) < 1e-7  # linear programs end a little off
+        tight = np.abs(lost[j] - multipliers @ lost[near]) < 1e-7  # linear programs are not exact
         multiples = np.linalg.lstsq(lost[near][used][:, tight].T, lost[j][tight], rcond=None)[0]
         yield {"i": i, "j": int(j), "of": [near[n] for n in used], "multiples": multiples.clip(0).tolist()}
 
 
 def _best_pair(loss: Floats, i: int, j: int, seen: Signals) -> tuple[float, Floats, Floats]:
-    """The largest gap for i and j, with p and q; the variables are p, q and gap, equalities two inequalities."""
+    """Return the largest gap for i and j, with p and q. Two inequalities stand for each equality."""
     n = loss.shape[1]
     rows = np.unique(np.hstack([loss[i] - loss, loss[j] - loss]), axis=0)
     equal = seen.rows.astype(np.float64)
@@ -263,16 +265,16 @@ def _best_pair(loss: Floats, i: int, j: int, seen: Signals) -> tuple[float, Floa
 
 
 def _gap(game: Game, good: tuple[int, int], pair: tuple[Any, Any]) -> float:
-    """A certified lower bound of the least value of (loss_a - loss_i) . p + (loss_a - loss_j) . q."""
+    """Return a certified lower bound on the minimum over a of (loss_a - loss_i) . p + (loss_a - loss_j) . q."""
     bits = PRECISIONS[1]
     least = float("inf")
     every = list(product(range(len(game.bases)), range(len(game.scales))))
     balls = dict(zip(every, game.weights(every, bits), strict=True))
     common = lcm(*(x.denominator for side in pair for x in side))
     whole = [np.array([int(x * common) for x in side], dtype=object) for side in pair]
-    with ctx.workprec(bits):
+    with flint.ctx.workprec(bits):
         for a in range(len(game.actions)):
-            total = arb(0)
+            total = flint.arb(0)
             for other, weights in zip(good, whole, strict=True):
                 rows, keys = game.terms(game.difference(a, other))
                 total += ball(rows.astype(object) @ weights, [balls[key] for key in keys])

@@ -1,4 +1,4 @@
-"""Classic games as named examples, each with the rate that the literature or a proof by hand gives it."""
+"""Classic games as named examples, each with its rate from the literature or from a proof by hand."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 from peekrank._util.validate import check_int
 from peekrank.games.exact.numbers import rational
 from peekrank.games.game import Game
-from peekrank.games.rate import Rate
+from peekrank.games.rates import Rate
 from peekrank.spec import suggest
 
 
 class Example(NamedTuple):
-    """A game and its rate; ``about`` is one line, ``reference`` is empty where the docstring has the proof."""
+    """A game and its rate. ``about`` is one line; ``reference`` is empty if the docstring has the proof."""
 
     game: Game
     rate: Rate
@@ -23,7 +23,7 @@ class Example(NamedTuple):
 
 
 def classic(name: str) -> Game:
-    """The classic game with this name.
+    """Return the classic game with this name.
 
     >>> classic("apple-tasting").loss
     array([[0., 1.],
@@ -38,7 +38,7 @@ def classic(name: str) -> Game:
 
 
 def experts(n: int) -> Game:
-    """Follow one of n experts, see the losses of all, each 0 or 1: sqrt(T).
+    """Return the game of prediction with n experts: follow one, see the losses of all (0 or 1). Its rate is sqrt(T).
 
     >>> experts(2).signal_matrix(0).tolist()
     [[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]]
@@ -52,7 +52,7 @@ def experts(n: int) -> Game:
 
 
 def bandit(arms: int) -> Game:
-    """Pull an arm and see its loss, 0 or 1: sqrt(T).
+    """Return a bandit: pull an arm and see its loss (0 or 1). Its rate is sqrt(T).
 
     >>> bandit(2).signal_matrix(0).tolist()
     [[1, 1, 0, 0], [0, 0, 1, 1]]
@@ -63,13 +63,13 @@ def bandit(arms: int) -> Game:
 
 
 def label_efficient(cost: Any = 1) -> Game:
-    """Guess heads or tails and see nothing, or ask for the answer at a cost.
+    """Return label-efficient prediction: guess heads or tails and see nothing, or ask for the answer at a cost.
 
     The rate is T^(2/3) for a cost above 1/2, sqrt(T) for a cost in (0, 1/2], and 0 for a cost of 0.
 
-    Above 1/2 asking is never best, and the guesses show nothing. At 1/2 it is best where both guesses are, on the
-    whole of their border. Below it is best between them, and its feedback serves both of its borders. At 0 it is
-    always best.
+    Above 1/2, asking is never best, and the guesses reveal nothing. At 1/2, asking is best on the whole border of
+    the two guesses. Below 1/2, asking is best between them, and its feedback serves both of its borders. At 0, asking
+    is always best.
 
     >>> label_efficient("1/4").loss
     array([[0.  , 1.  ],
@@ -87,24 +87,24 @@ def label_efficient(cost: Any = 1) -> Game:
 
 
 def dynamic_pricing(prices: Sequence[Any], cost: Any = 2) -> Game:
-    """Offer at a price and see only whether it sells; the buyer's limit is one of the prices.
+    """Return dynamic pricing: offer at a price and see only whether it sells. The buyer's limit is one of the prices.
 
-    A sale costs what the buyer would have paid beyond the price; a refusal costs the same whatever the limit. The
-    rate is T^(2/3) for three or more prices and a positive cost:
+    A sale costs the amount that the buyer would have paid beyond the price. A refusal costs the same for every limit.
+    The rate is T^(2/3) for three or more prices and a positive cost:
 
-    - Successive prices v < w differ by w - v where both sell, by -cost where v alone sells, else by 0. Their own
-      sales estimate this, and adding up compares all prices: the game is globally observable.
-    - Let u < v < w be successive, and limits of u and w have probabilities a and s with cost a = (w - u) s, other
-      limits tiny ones. Then u and w lose the same, v loses (w - v) s more, and the others lose more as well: u and
-      w are neighbours, and no other action is optimal on their border. They differ by -cost at limit u and by
-      v - u - cost at limit v, which sales at u and at w do not tell apart: the game is not locally observable.
+    - The losses of successive prices v < w differ by w - v if both sell, by -cost if only v sells, and by 0
+      otherwise. Their own sales estimate this, and sums compare all prices: the game is globally observable.
+    - Let u < v < w be successive. Let the limits u and w have probabilities a and s with cost a = (w - u) s, and
+      all other limits tiny ones. Then u and w lose the same, v loses (w - v) s more, and all others lose more as
+      well: u and w are neighbours, and no other action is optimal on their border. They differ by -cost at limit u
+      and by v - u - cost at limit v, which sales at u and w do not distinguish: the game is not locally observable.
 
     Parameters
     ----------
     prices
-        Ascending; three at least.
+        At least three, ascending.
     cost
-        What a refusal costs.
+        Cost of a refusal.
 
     >>> dynamic_pricing([1, 2, 3], cost=1).loss
     array([[0., 1., 2.],
@@ -119,14 +119,14 @@ def dynamic_pricing(prices: Sequence[Any], cost: Any = 2) -> Game:
 
 
 def posted_price(prices: Sequence[Any]) -> Game:
-    """Offer at a price, see whether it sells, earn the price if it does: sqrt(T).
+    """Return posted pricing: offer at a price, see whether it sells, earn the price if so. Its rate is sqrt(T).
 
-    The same feedback as in `dynamic_pricing`, but now it tells the loss of the round, as in a bandit.
+    The feedback is that of `dynamic_pricing`, but here it determines the loss of the round, as in a bandit.
 
     Parameters
     ----------
     prices
-        Positive and ascending; two at least.
+        At least two, positive and ascending.
 
     >>> posted_price([1, 3]).loss
     array([[-1., -1.],
@@ -140,9 +140,9 @@ def posted_price(prices: Sequence[Any]) -> Game:
 
 
 def pennies(*, seen: bool) -> Game:
-    """Match the penny: sqrt(T) where it is shown afterwards, T where it is not.
+    """Return matching pennies. The rate is sqrt(T) if the penny is shown afterwards and T if it is not.
 
-    Where it is not, the learner plays in the same way against heads and against tails, and loses T / 2 to one.
+    If it is not shown, the learner plays in the same way against heads and tails and loses T / 2 to one of them.
 
     >>> [int(pennies(seen=seen).signal_matrix(0).shape[0]) for seen in (True, False)]
     [2, 1]
@@ -152,7 +152,7 @@ def pennies(*, seen: bool) -> Game:
 
 
 def apple_tasting() -> Game:
-    """Eat an apple, which shows whether it is rotten, or throw it away unseen: sqrt(T).
+    """Return apple tasting: eat an apple and see whether it is rotten, or throw it away unseen. Its rate is sqrt(T).
 
     >>> apple_tasting().signal_matrix(1).tolist()
     [[1, 1]]
@@ -166,7 +166,7 @@ def apple_tasting() -> Game:
 
 
 def _pennies_and(loss: list[int], shown: list[str], guesses: list[list[str]], name: str) -> Game:
-    """Matching pennies with a third action."""
+    """Return matching pennies with a third action."""
     return Game.of(
         [[0, 1], [1, 0], loss],
         [*guesses, shown],
@@ -181,9 +181,9 @@ def _sales(prices: Sequence[Any], loss: list[list[Any]]) -> Game:
     return Game.of(loss, sold, actions=names, outcomes=names)
 
 
-def _ascending(prices: Sequence[Any], least: int) -> None:
-    if len(prices) < least or any(rational(v) >= rational(w) for v, w in pairwise(prices)):
-        raise ValueError(f"prices = {list(prices)}: must be ascending numbers, {least} at least")
+def _ascending(prices: Sequence[Any], min_prices: int) -> None:
+    if len(prices) < min_prices or any(rational(v) >= rational(w) for v, w in pairwise(prices)):
+        raise ValueError(f"prices = {list(prices)}: must be at least {min_prices} ascending numbers")
 
 
 def _binary(name: str, n: int) -> list[tuple[int, ...]]:
@@ -215,7 +215,7 @@ CLASSIC: dict[str, Example] = {
     "label-efficient": Example(
         label_efficient(),
         Rate.TWO_THIRDS,
-        "guess and see nothing, or ask at a cost that is never worth it",
+        "guess and see nothing, or ask at a cost that is never worthwhile",
         "Cesa-Bianchi, Lugosi & Stoltz (2005, 2006)",
     ),
     "cheap-labels": Example(
@@ -227,49 +227,48 @@ CLASSIC: dict[str, Example] = {
     "dynamic-pricing": Example(
         dynamic_pricing([1, 2, 3, 4, 5]),
         Rate.TWO_THIRDS,
-        "see only whether a price was accepted, pay a fixed cost if not",
+        "see only whether the buyer accepts a price, pay a fixed cost if not",
         "Bartok, Pal & Szepesvari (2011); Bartok et al. (2014)",
     ),
     "posted-price": Example(
         posted_price([1, 2, 3, 4]),
         Rate.SQRT,
-        "see only whether a price was accepted, earn it if so",
+        "see only whether the buyer accepts a price, earn it if so",
         "Kleinberg & Leighton (2003); Lattimore & Szepesvari, Bandit Algorithms (2020), chapter 37",
     ),
     "matching-pennies": Example(pennies(seen=True), Rate.SQRT, "guess, then see the penny"),
     "blind-pennies": Example(pennies(seen=False), Rate.LINEAR, "guess, and never see the penny"),
-    # Action 0 loses nothing, ever.
+    # Action 0 never loses anything.
     "trivial": Example(
         Game.of([[0, 0], [0, 1]], [_UNSEEN] * 2), Rate.ZERO, "one action is always best, another sometimes"
     ),
-    # Any action is best.
+    # Every action is optimal.
     "all-alike": Example(Game.of([[0, 1]] * 3, [_UNSEEN] * 3), Rate.ZERO, "three actions with the same losses"),
-    # A learner that never plays it loses nothing by that and learns nothing less: matching pennies remain.
+    # Never playing the action costs nothing and hides nothing: matching pennies remain.
     "dominated": Example(
         _pennies_and([1, 1], _UNSEEN, [_SEEN, _SEEN], "never"),
         Rate.SQRT,
         "matching pennies with an action that is never best",
     ),
-    # Apple tasting for a learner that plays the copy in place of heads; no other action shows anything.
+    # Apple tasting, if the learner plays the copy instead of heads; no other action reveals anything.
     "telling-duplicate": Example(
         _pennies_and([0, 1], _SEEN, [_UNSEEN, _UNSEEN], "heads, then look"),
         Rate.SQRT,
-        "only a copy of an action shows what happened",
+        "only a copy of an action reveals the outcome",
     ),
-    # In position of heads with probability q <= 1/2, ask with probability 2 q: the expected loss is the same, and
-    # the
-    # outcome is seen as often as a bandit sees its rarer arm.
+    # Instead of playing heads with probability q <= 1/2, ask with probability 2 q: the expected loss is the same,
+    # and the learner sees the outcome as often as a bandit pulls its rarer arm.
     "telling-degenerate": Example(
         label_efficient("1/2"),
         Rate.SQRT,
-        "only an action that is best on a border shows what happened",
+        "only an action that is best on a border reveals the outcome",
         "Lattimore & Szepesvari (2019), Theorem 1",
     ),
-    # As label-efficient prediction: where both guesses are equally good, looking costs 1/2 more than they do.
+    # As in label-efficient prediction: if both guesses are equally good, looking costs 1/2 more.
     "telling-corner": Example(
         _pennies_and([0, 2], _SEEN, [_UNSEEN, _UNSEEN], "look"),
         Rate.TWO_THIRDS,
-        "only an action that is best for one certain outcome shows what happened",
+        "only an action that is best for one certain outcome reveals it",
         "Lattimore & Szepesvari (2019), Theorem 1",
     ),
 }

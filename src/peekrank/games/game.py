@@ -10,9 +10,9 @@ from math import lcm
 from typing import Any
 
 import numpy as np
-from flint import arb, ctx
 from numpy.typing import NDArray
 
+from peekrank.games.exact import flint
 from peekrank.games.exact.numbers import (
     MOST_DIGITS,
     PRECISIONS,
@@ -33,8 +33,8 @@ class Game:
 
     The loss of action i under outcome r is ``sum_b numerators[b, i, r] u_b / scales[column[r]]``, with the units
     u_b of `numbers` and scales that are positive combinations of them. A rational game has one unit, u_2 = 1.
-    Multiplying the losses of one outcome by a positive number only stretches the cones of the cells, so geometry
-    needs the numerators alone; what feedback can estimate depends on the scales too.
+    Multiplying the losses of one outcome by a positive number only stretches the cones of the cells, so the geometry
+    needs the numerators alone. Observability depends on the scales as well.
 
     Parameters
     ----------
@@ -43,17 +43,17 @@ class Game:
     signals
         Number of the feedback symbol, (actions, outcomes).
     symbols
-        What the numbers in `signals` stand for.
+        Symbols that the numbers in `signals` stand for.
     actions, outcomes
-        Their names.
+        Names.
     bases
         The b of each unit u_b.
     scales
         Each a tuple of rationals, one per unit.
     column
-        Which scale an outcome has.
+        Index of the scale of each outcome.
     symmetries
-        Generators of a group of relabellings (permutation of actions, of outcomes) that leave the game as it is.
+        Generators of a group of relabellings (permutations of actions and of outcomes) that preserve the game.
     """
 
     numerators: Exact
@@ -72,7 +72,7 @@ class Game:
         if not all(any(scale) and min(scale) >= 0 for scale in self.scales):  # units are positive
             raise ValueError("the scales of a game must be positive")
         if len(self.bases) == 1 and len(self.scales) > 1:
-            self._fold_scales()
+            self._merge_scales()
         object.__setattr__(self, "numerators", shortest(self.numerators))
         for actions, outcomes in self.symmetries:
             if not self._invariant(actions, outcomes):
@@ -82,14 +82,14 @@ class Game:
     def of(
         loss: Any, feedback: Any, *, actions: Sequence[str] | None = None, outcomes: Sequence[str] | None = None
     ) -> Game:
-        """A game from its matrices, one row per action and one column per outcome.
+        """Make a game from its matrices, with one row per action and one column per outcome.
 
         Parameters
         ----------
         loss
             Numbers, fractions, or text such as "1/3"; a float stands for the decimal it prints as.
         feedback
-            What the learner sees; anything hashable.
+            Symbols that the learner sees; any hashable values.
         actions, outcomes
             Names; default 0, 1, ...
 
@@ -98,15 +98,15 @@ class Game:
         """
         rows, seen = _matrix("loss", loss), _matrix("feedback", feedback)
         if not rows or not rows[0]:
-            raise ValueError("the game is empty: it needs one action and one outcome at least")
+            raise ValueError("the game is empty: it needs at least one action and one outcome")
         for name, matrix in (("loss", rows), ("feedback", seen)):
             if len(matrix) != len(rows):
-                raise ValueError(f"loss has {len(rows)} rows, feedback {len(matrix)}: both have one per action")
+                raise ValueError(f"loss has {len(rows)} rows and feedback {len(matrix)}: both need one per action")
             for i, row in enumerate(matrix):
                 if len(row) != len(rows[0]):
                     raise ValueError(
                         f"row {i} of {name} has {len(row)} columns, row 0 of loss {len(rows[0])}: both matrices "
-                        "have one column per outcome"
+                        "need one column per outcome"
                     )
         exact = [[_entry(value, i, r) for r, value in enumerate(row)] for i, row in enumerate(rows)]
         common = lcm(*(value.denominator for row in exact for value in row))
@@ -129,7 +129,7 @@ class Game:
         )
 
     def __str__(self) -> str:
-        """A name that tells games apart: their sizes, and a digest of all they are made of."""
+        """Return a name that identifies the game: its size and a digest of its content."""
         parts = (self.numerators.tolist(), self.signals.tolist(), self.symbols, self.actions, self.outcomes)
         exact = (*parts, self.bases, self.scales, self.column.tolist())
         digest = hashlib.sha256(repr(exact).encode()).hexdigest()[:12]
@@ -142,24 +142,24 @@ class Game:
 
     @property
     def loss(self) -> Floats:
-        """The loss matrix, in floating point."""
+        """Loss matrix in floating point."""
         if self.rational and self.numerators.dtype == object:
             ((scale,),) = self.scales
             return np.array([[float(x / scale) for x in row] for row in self.numerators[0]])
         return self.as_float(self.numerators) / self.scale_values[self.column]
 
     def signal_matrix(self, action: int) -> NDArray[np.uint8]:
-        """One row per symbol that the action can show, 1 where an outcome gives it (ZT Definition 5).
+        """Return one row per symbol of the action, with 1 for the outcomes that produce it (ZT Definition 5).
 
         >>> Game.of([[0, 1]], [["a", "b"]]).signal_matrix(0)
         array([[1, 0], [0, 1]], dtype=uint8)
         """
         row = self.signals[action]
-        shown: NDArray[np.uint8] = np.equal(np.unique(row)[:, None], row).astype(np.uint8)
-        return shown
+        matrix: NDArray[np.uint8] = np.equal(np.unique(row)[:, None], row).astype(np.uint8)
+        return matrix
 
     def as_float(self, numerators: Exact) -> Floats:
-        """The sum of numerators times units, in floating point; whole numbers too long for that are cut short."""
+        """Return the sum of numerators times units in floating point, after truncating integers that do not fit."""
         if numerators.dtype == object and numerators.size:
             numerators = numerators >> max(
                 0, int(max(abs(numerators.max()), abs(numerators.min()))).bit_length() - 900
@@ -169,11 +169,11 @@ class Game:
         return total
 
     def difference(self, i: int, j: int) -> Exact:
-        """Numerators of the loss of i minus that of j, (units, outcomes)."""
+        """Return the numerators of the loss of i minus that of j, (units, outcomes)."""
         return np.asarray(self.numerators[:, i] - self.numerators[:, j])
 
     def terms(self, difference: Exact) -> tuple[Exact, list[tuple[int, int]]]:
-        """Split a loss difference into a sum of weight x whole numbers: these, and the keys of the weights.
+        """Split a loss difference into a sum of weights times integers. Return the integers and the keys of the weights.
 
         A weight is u_b / scale; `weights` turns its key (b, scale) into a ball.
         """
@@ -186,29 +186,29 @@ class Game:
                     keys.append((b, z))
         return np.array(rows, dtype=difference.dtype).reshape(len(rows), len(self.outcomes)), keys
 
-    def weights(self, keys: Sequence[tuple[int, int]], bits: int) -> list[arb]:
-        """Balls around u_b / scale."""
-        with ctx.workprec(bits):
+    def weights(self, keys: Sequence[tuple[int, int]], bits: int) -> list[flint.arb]:
+        """Return balls around u_b / scale."""
+        with flint.ctx.workprec(bits):
             units = [unit(b, bits) for b in self.bases]
             scales = [ball(scale, units) for scale in self.scales]
             return [units[b] / scales[z] for b, z in keys]
 
     def sign(self, numbers: Iterable[Any]) -> int:
-        """Sign of the sum of numbers times units; UndecidedError where nothing settles it."""
+        """Return the sign of the sum of numbers times units. Raises UndecidedError if no precision settles it."""
         return _sign(list(numbers), lambda bits: [unit(b, bits) for b in self.bases])
 
     def sign_weighted(self, numbers: Iterable[Any], keys: Sequence[tuple[int, int]]) -> int:
-        """Sign of the sum of numbers times weights; UndecidedError where nothing settles it."""
+        """Return the sign of the sum of numbers times weights. Raises UndecidedError if no precision settles it."""
         return _sign(list(numbers), lambda bits: self.weights(keys, bits))
 
     @property
     def scale_values(self) -> Floats:
-        """The scales in floating point."""
+        """Scales in floating point."""
         units = [unit(b, 64) for b in self.bases]
         return np.array([float(ball(scale, units)) for scale in self.scales])
 
-    def _fold_scales(self) -> None:
-        """Bring rational losses to one denominator."""
+    def _merge_scales(self) -> None:
+        """Bring rational losses to a common denominator."""
         common = lcm(*(scale.numerator for (scale,) in self.scales))
         factors = np.array([int(common / scale) for (scale,) in self.scales], dtype=object)
         numerators = self.numerators.astype(object) * factors[self.column]
@@ -230,19 +230,19 @@ class Game:
         )
 
 
-def _sign(numbers: list[Any], reals: Callable[[int], list[arb]]) -> int:
-    """Sign of the sum of numbers times reals, which are given as balls of any precision."""
+def _sign(numbers: list[Any], reals: Callable[[int], list[flint.arb]]) -> int:
+    """Return the sign of the sum of numbers times reals. `reals` computes the balls for a given precision."""
     if not any(numbers):
         return 0
     for bits in PRECISIONS:
-        with ctx.workprec(bits):
+        with flint.ctx.workprec(bits):
             if sign := sign_of(ball(numbers, reals(bits))):
                 return sign
     raise UndecidedError("the sign of a combination of logarithms")
 
 
 def _partition(signals: Ints) -> Ints:
-    """Each symbol replaced by the first outcome in its row that shows it."""
+    """Replace each symbol by the first outcome in its row that produces it."""
     return np.array(
         [np.unique(row, return_index=True)[1][np.unique(row, return_inverse=True)[1]] for row in signals]
     )
@@ -252,7 +252,9 @@ def _matrix(name: str, values: Any) -> list[list[Any]]:
     try:
         return [list(row) for row in values]
     except TypeError:
-        raise ValueError(f"{name} is no matrix: it must have one row per action, one column per outcome") from None
+        raise ValueError(
+            f"{name} is not a matrix: it must have one row per action and one column per outcome"
+        ) from None
 
 
 def _entry(value: Any, i: int, r: int) -> Fraction:
@@ -278,8 +280,8 @@ def _names(kind: str, names: Sequence[str] | None, n: int) -> tuple[str, ...]:
     if names is None:
         return tuple(map(str, range(n)))
     if len(names) != n:
-        raise ValueError(f"{len(names)} names of {kind}s for {n} {kind}s")
+        raise ValueError(f"got {len(names)} names for {n} {kind}s")
     texts = tuple(map(str, names))
     if len(set(texts)) != n:
-        raise ValueError(f"names of {kind}s must differ from each other")
+        raise ValueError(f"names of {kind}s must be distinct")
     return texts

@@ -1,4 +1,4 @@
-"""Loss differences expanded over sets of items: what k answers can tell (docs/theory/rates.md, Theorem 1)."""
+"""Expansion of loss differences over sets of items (docs/theory/rates.md, Theorem 1)."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from peekrank.games.ranking import losses
 from peekrank.measures import measure as measure_named
 from peekrank.types import Measure
 
-MOST_NUMBERS = 1 << 22
+MAX_ENTRIES = 1 << 22
 
 
 def interaction_order(measure: Measure | str, m: int, grades: int = 2) -> int:
-    """Largest number of items in one term of any loss difference: the least k at which learning is possible.
+    """Return the largest number of items in one term of any loss difference, the smallest k that permits learning.
 
-    The differences of rankings that swap two neighbours are expanded over all grades^m outcomes; others are sums
-    of these, for relabelled items. A term counts as present if exact or ball arithmetic shows that it is not 0,
-    and as absent only if it is 0 exactly. The answer is 0 if all rankings have the same value.
+    The function expands the differences of rankings that swap two adjacent items over all grades^m outcomes. All
+    other differences are sums of these, for relabelled items. A term is present if exact or ball arithmetic shows
+    that it is not 0, and absent only if it is exactly 0. The result is 0 if all rankings have the same value.
 
     Parameters
     ----------
@@ -38,21 +38,23 @@ def interaction_order(measure: Measure | str, m: int, grades: int = 2) -> int:
     measure = measure_named(measure) if isinstance(measure, str) else measure
     check_int("m", m, 1)
     check_int("grades", grades, 2, 256)
-    if m > 24 or grades**m * m * m > MOST_NUMBERS:
-        raise ValueError(f"m = {m} and grades = {grades}: too many outcomes to expand over")
+    if m > 24 or grades**m * m * m > MAX_ENTRIES:
+        raise ValueError(
+            f"m = {m} and grades = {grades}: too many outcomes to expand; use a smaller m or fewer grades"
+        )
     rankings = np.tile(np.arange(m), (m, 1))
     for p in range(m - 1):
         rankings[p + 1, [p, p + 1]] = p + 1, p
     relevance = np.array(list(product(range(grades), repeat=m)), dtype=np.int64)
     numerators, bases, scales, column = losses(measure, rankings, relevance)
     names = tuple(map(str, range(len(relevance))))
-    blind = np.zeros((m, len(relevance)), dtype=np.int64)
-    game = Game(numerators, blind, ("",), names[:m], names, bases, scales, column)
+    no_signals = np.zeros((m, len(relevance)), dtype=np.int64)
+    game = Game(numerators, no_signals, ("",), names[:m], names, bases, scales, column)
     return max(_largest_term(game, game.difference(p, 0), m, grades) for p in range(m))
 
 
 def _largest_term(game: Game, difference: Exact, m: int, grades: int) -> int:
-    """Items in the largest term: differences to grade 0 in every item, then a test for 0."""
+    """Return the number of items in the largest term: take differences to grade 0 in every item, then test for 0."""
     rows, keys = game.terms(difference)
     terms = rows.reshape((len(rows),) + (grades,) * m).copy()
     for axis in range(1, m + 1):

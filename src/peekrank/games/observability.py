@@ -1,8 +1,8 @@
-"""What feedback can estimate: whether a loss difference lies in the span of signal matrices, and how.
+"""Observability: whether, and how, feedback can estimate a loss difference.
 
-A vector over outcomes is in the span of the signals iff every v that all signals map to zero is orthogonal to it.
-Such a v is a direction in which the adversary can move unseen; one that is not orthogonal proves that no estimate
-exists.
+Feedback can estimate a vector over outcomes iff the vector lies in the span of the signals, that is, iff it is
+orthogonal to every v that all signals map to zero. Such a v is a direction in which the adversary can move
+unnoticed. A v that is not orthogonal to the vector proves that no estimate exists.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from peekrank.types import Ints
 class Signals(NamedTuple):
     """Signal rows of some actions, without repetition.
 
-    ``rows[n]`` marks the outcomes under which action ``owner[n]`` shows ``symbol[n]``; ``unseen`` is a basis of
-    the directions that all rows map to zero.
+    ``rows[n]`` marks the outcomes under which action ``owner[n]`` shows ``symbol[n]``.
+    ``unobservable_directions`` is a basis of the directions that all rows map to zero.
     """
 
     rows: Exact
     owner: Ints
     symbol: Ints
-    unobservable_direction: Exact
+    unobservable_directions: Exact
 
 
 class Observer(NamedTuple):
     """An unbiased estimate of loss_i - loss_j from feedback.
 
-    Play action a with probability p_a, and count ``value / p_a`` for its symbol; ``action``, ``symbol`` and
-    ``value`` run over the symbols that count.
+    Play action a with probability p_a and add ``value / p_a`` if its symbol appears. ``action``, ``symbol`` and
+    ``value`` list the symbols with nonzero value.
     """
 
     i: int
@@ -46,30 +46,30 @@ class Observer(NamedTuple):
 
 
 def signals(game: Game, actions: Iterable[int]) -> Signals:
-    """The signals of these actions."""
-    found: dict[bytes, tuple[int, int]] = {}
-    seen: set[bytes] = set()
+    """Collect the signals of the actions, without repetition."""
+    source_of: dict[bytes, tuple[int, int]] = {}
+    done: set[bytes] = set()
     for action in actions:
         row = game.signals[action]
-        if row.tobytes() in seen:
+        if row.tobytes() in done:
             continue
-        seen.add(row.tobytes())
+        done.add(row.tobytes())
         for symbol in np.unique(row):
-            found.setdefault((row == symbol).tobytes(), (int(action), int(symbol)))
-    rows = np.array([np.frombuffer(mask, dtype=bool) for mask in found]).astype(np.int64)
-    owner, symbol = np.array(list(found.values())).T
+            source_of.setdefault((row == symbol).tobytes(), (int(action), int(symbol)))
+    rows = np.array([np.frombuffer(mask, dtype=bool) for mask in source_of]).astype(np.int64)
+    owner, symbol = np.array(list(source_of.values())).T
     return Signals(rows, owner, symbol, kernel(rows))
 
 
-def unseen_change(game: Game, difference: Exact, seen: Signals) -> Exact | None:
-    """A direction that no signal shows and that changes the loss difference: proof that it cannot be estimated.
+def unobservable_change(game: Game, difference: Exact, seen: Signals) -> Exact | None:
+    """Return a direction that no signal reveals and that changes the loss difference, or None if there is none.
 
-    None if it can be.
+    Such a direction proves that feedback cannot estimate the difference.
     """
     terms, keys = game.terms(difference)
-    products = seen.unobservable_direction.astype(object) @ terms.astype(object).T
+    products = seen.unobservable_directions.astype(object) @ terms.astype(object).T
     undecided: UndecidedError | None = None
-    for vector, numbers in zip(seen.unobservable_direction, products, strict=True):
+    for vector, numbers in zip(seen.unobservable_directions, products, strict=True):
         try:
             if game.sign_weighted(numbers, keys):
                 return np.asarray(vector)
@@ -81,14 +81,14 @@ def unseen_change(game: Game, difference: Exact, seen: Signals) -> Exact | None:
 
 
 def observers(game: Game, pairs: Sequence[tuple[int, int]], seen: Signals) -> list[Observer]:
-    """The estimates of loss_i - loss_j for pairs (i, j), from signals that must be able to give them."""
+    """Return estimates of loss_i - loss_j for pairs (i, j). The signals must be able to estimate them."""
     independent = np.array(independent_columns(seen.rows.T))
     rows = seen.rows[independent]
     split = [game.terms(game.difference(i, j)) for i, j in pairs]
-    found = coordinates(rows, np.concatenate([terms for terms, _ in split]))
-    assert found is not None  # noqa: S101
-    x, d = found
-    made, start = [], 0
+    solution = coordinates(rows, np.concatenate([terms for terms, _ in split]))
+    assert solution is not None  # noqa: S101
+    x, d = solution
+    estimates, start = [], 0
     for (i, j), (terms, keys) in zip(pairs, split, strict=True):
         part = x[start : start + len(terms)]
         start += len(terms)
@@ -96,5 +96,5 @@ def observers(game: Game, pairs: Sequence[tuple[int, int]], seen: Signals) -> li
         counts = np.flatnonzero(part.any(axis=0))
         value = weights @ part[:, counts].astype(np.float64) / d
         used = independent[counts]
-        made.append(Observer(i, j, seen.owner[used], seen.symbol[used], value.tolist()))
-    return made
+        estimates.append(Observer(i, j, seen.owner[used], seen.symbol[used], value.tolist()))
+    return estimates

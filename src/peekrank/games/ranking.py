@@ -1,4 +1,4 @@
-"""The games of the papers: rank m items, see the relevance of the first k, pay by a measure."""
+"""Ranking games, as in the papers: rank m items, see the relevance of the first k, pay a measure."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ Scales = tuple[tuple[Fraction, ...], ...]
 
 
 def ranking_game(measure: Measure | str, m: int, k: int, grades: int = 2) -> Game:
-    """The game with all m! rankings as actions and all grades^m relevance vectors as outcomes.
+    """Return the game with all m! rankings as actions and all grades^m relevance vectors as outcomes.
 
-    Actions and outcomes are in lexicographic order; a symbol is the tuple of the k relevances seen. Gains become
-    losses by their sign. The group of relabellings of the items is a symmetry of every such game.
+    Actions and outcomes are in lexicographic order. A symbol is the tuple of the k revealed relevances. Gains become
+    losses by a change of sign. Every relabelling of the items is a symmetry of the game.
 
     Parameters
     ----------
     measure
-        A measure, or its name. The values of a measure of your own must be fractions with denominators up to
-        10,000, but for rounding; the game of any other has to be given exactly, by `Game.of`.
+        A measure, or its name. The values of a user-defined measure must be fractions with denominators up to
+        10,000, up to rounding. For any other measure, give the losses exactly, with `Game.of`.
     m
-        Items.
+        Number of items.
     k
-        Revealed positions.
+        Number of revealed positions.
     grades
         Number of relevance grades: 0, 1, ..., grades - 1.
 
@@ -84,11 +84,11 @@ def ranking_game(measure: Measure | str, m: int, k: int, grades: int = 2) -> Gam
 
 
 def losses(measure: Measure, rankings: Ints, relevance: Ints) -> tuple[Exact, tuple[int, ...], Scales, Ints]:
-    """Numerators, bases, scales and columns of the `Game` with these rankings and relevance vectors."""
+    """Return numerators, bases, scales and columns of the `Game` with these rankings and relevance vectors."""
     m = rankings.shape[1]
     plain = np.zeros(len(relevance), dtype=np.int64)
     shown = relevance.T[rankings].transpose(0, 2, 1)  # (actions, outcomes, positions)
-    known = measure if type(measure) in _EXACT else None  # what a subclass inherits may be overridden
+    known = measure if type(measure) in _EXACT else None  # a subclass may override its values
     match known:
         case SumLoss():
             return (shown @ np.arange(1, m + 1))[None], (2,), _one(1), plain
@@ -134,14 +134,14 @@ def losses(measure: Measure, rankings: Ints, relevance: Ints) -> tuple[Exact, tu
             return -np.where(s > 0, share, common * (no_relevant == "1"))[None], (2,), _one(common), plain
         case Hit(n):
             return -np.any(shown[None, :, :, :n] > 0, axis=3).astype(np.int64), (2,), _one(1), plain
-    given = [measure.values(np.tile(ranking, (len(relevance), 1)), relevance) for ranking in rankings]
-    exact = [[_fraction(measure, float(value)) for value in row] for row in given]
+    values_by_ranking = [measure.values(np.tile(ranking, (len(relevance), 1)), relevance) for ranking in rankings]
+    exact = [[_fraction(measure, float(value)) for value in row] for row in values_by_ranking]
     common, sign = lcm(*(x.denominator for row in exact for x in row)), -1 if measure.higher_is_better else 1
     return shortest([[[sign * int(x * common) for x in row] for row in exact]]), (2,), _one(common), plain
 
 
 def _discounted(measure: DCG | NDCG, shown: Ints, relevance: Ints) -> tuple[Exact, tuple[int, ...], Scales, Ints]:
-    """DCG and NDCG: position p weighs u_b / e, where 1 + p = b^e."""
+    """Compute DCG and NDCG. Position p has weight u_b / e, where 1 + p = b^e."""
     m = relevance.shape[1]
     counted = [base_and_power(1 + p) for p in range(1, min(measure.cutoff or m, m) + 1)]
     bases, common = tuple(sorted({2} | {b for b, _ in counted})), lcm(*(e for _, e in counted))
@@ -168,7 +168,7 @@ def _discounted(measure: DCG | NDCG, shown: Ints, relevance: Ints) -> tuple[Exac
 
 
 def _cascade(shown: Ints, G: int, plain: Ints) -> tuple[Exact, tuple[int, ...], Scales, Ints]:
-    """ERR: the item at position p satisfies with probability (2^grade - 1) / G."""
+    """Compute ERR. The item at position p satisfies the reader with probability (2^grade - 1) / G."""
     depth = shown.shape[2]
     common = lcm(*range(1, depth + 1))
     probability = np.array([2**grade - 1 for grade in range(int(shown.max()) + 1)], dtype=object)[shown]
@@ -180,12 +180,12 @@ def _cascade(shown: Ints, G: int, plain: Ints) -> tuple[Exact, tuple[int, ...], 
 
 
 def _fraction(measure: Measure, value: float) -> Fraction:
-    """The simple fraction that a value is, but for rounding."""
+    """Return the simple fraction that equals a value up to rounding. Raises ValueError if there is none."""
     nearby = Fraction(value).limit_denominator(10_000) if isfinite(value) else None
     if nearby is None or abs(nearby - Fraction(value)) > 1e-15 * max(1, abs(value)):
         raise ValueError(
-            f"{measure} has the value {value!r}, no fraction with a denominator up to 10,000: what it is exactly "
-            "is not known here, so give its losses exactly, by Game.of"
+            f"{measure} has the value {value!r}, which is not a fraction with a denominator up to 10,000: "
+            "give its losses exactly, with Game.of"
         )
     return nearby
 
@@ -198,7 +198,7 @@ def _wrong_pairs(shown: Ints) -> Ints:
 
 
 def _relabellings(rankings: Ints, relevance: Ints) -> tuple[tuple[Ints, Ints], ...]:
-    """Two generators of the symmetric group, as they act on the indices of rankings and relevance vectors."""
+    """Return two generators of the symmetric group, acting on the indices of rankings and relevance vectors."""
     m = rankings.shape[1]
     if m == 1:
         return ()
@@ -219,8 +219,8 @@ def _check_memory(m: int, grades: int) -> None:
     if needed > available:
         amount = f"about {needed / 1e9:,.0f} GB" if needed < 1e15 else "more than a petabyte"
         raise ValueError(
-            f"m = {m}: the matrices for {grades} grades need {amount} of memory, more than half of what this "
-            "machine has; closed forms have no such limit (rate_of, peekrank advise)"
+            f"m = {m}: the matrices for {grades} grades need {amount} of memory, more than half of this machine's; "
+            "use the closed forms instead, which have no such limit (rate_of, peekrank advise)"
         )
 
 

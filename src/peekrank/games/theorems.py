@@ -1,7 +1,7 @@
 """Rates of ranking games in closed form.
 
-What k answers can tell of two rankings is decided by the terms of their loss difference, one for each set of
-items: a term on more than k items can never be estimated. The proofs are on the page docs/theory/rates.md.
+The loss difference of two rankings has one term for each set of items, and k answers per round cannot estimate a
+term on more than k items. The proofs are on docs/theory/rates.md.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from functools import lru_cache
 import numpy as np
 
 from peekrank._util.validate import check_int
-from peekrank.games.rate import Rate, Verdict
+from peekrank.games.rates import Rate, Verdict
 from peekrank.measures import (
     DCG,
     ERR,
@@ -32,23 +32,23 @@ from peekrank.types import LinearMeasure, Measure
 _PROVED = (
     SumLoss, PairwiseLoss, DCG, Precision, NDCG, AveragePrecision, AUCLoss, RBP, ReciprocalRank, ERR, Recall, Hit,
 )  # fmt: skip
-_SAME = 1e-12  # discounts that differ by less, in proportion, are equal but for rounding
+_SAME = 1e-12  # relative difference below which discounts count as equal
 
 
 def theorem_of(measure: Measure | str, m: int, k: int, grades: int = 2) -> Verdict:
-    """Growth of the minimax regret when the answers for the first k of m items are seen, by theorem alone.
+    """Return the growth rate of the minimax regret if the first k of m items are revealed, by theorem alone.
 
-    The theorems are about the measures of this package, and about every measure of your own that is linear and
-    separable (the plateau theorem): others are undecided here.
+    Theorems cover the measures of this package and every user-defined measure that is linear and separable (the
+    plateau theorem). The verdict on any other measure has no rate.
 
     Parameters
     ----------
     measure
-        A measure, or its name. How it scores lists, and whether it divides by n, cancels in regret.
+        A measure, or its name. Constant offsets and a division by n cancel in regret.
     m
         Number of items.
     k
-        Positions revealed, 1 to m.
+        Number of revealed positions, 1 to m.
     grades
         Number of relevance grades: 2 for binary relevance, g for grades 0 to g - 1.
 
@@ -62,14 +62,16 @@ def theorem_of(measure: Measure | str, m: int, k: int, grades: int = 2) -> Verdi
     check_int("k", k, 1, int(m))
     check_int("grades", grades, 2)
     m, k, grades = int(m), int(k), int(grades)
-    if type(measure) not in _PROVED:  # what a subclass inherits may be overridden
-        return _of_its_own(measure, m, k, grades)
+    if type(measure) not in _PROVED:  # a subclass may override its values
+        return _user_defined(measure, m, k, grades)
     if isinstance(measure, ERR):
         measure.check_grade(grades - 1)
     if m == 1 or (isinstance(measure, Precision | Recall | Hit) and measure.cutoff >= m):
-        return _proved(Rate.ZERO, "All rankings have the same value, so there is nothing to lose", 3)
+        return _proved(Rate.ZERO, "All rankings have the same value, so no regret is possible", 3)
     if k == m:
-        return _proved(Rate.SQRT, "Every answer is seen, so any two rankings can be compared after each round", 1)
+        return _proved(
+            Rate.SQRT, "Every answer is revealed, so the learner can compare any two rankings after each round", 1
+        )
     match measure:
         case SumLoss() | DCG() | RBP() | Precision():
             return _plateau(str(measure), _last_but_one_plateau(measure, m), k)
@@ -81,7 +83,7 @@ def theorem_of(measure: Measure | str, m: int, k: int, grades: int = 2) -> Verdi
             if grades > 2:
                 return _everything_needed(measure, 8)
             if measure.cutoff == 1:
-                return _plateau(f"{measure} (which is p@1+sum for binary relevance)", 1, k)
+                return _plateau(f"{measure} (which is p@1 for binary relevance)", 1, k)
             return _normalised(measure, 5, needed=m - 1, m=m, k=k)
         case AUCLoss():
             if grades > 2:
@@ -98,26 +100,29 @@ def theorem_of(measure: Measure | str, m: int, k: int, grades: int = 2) -> Verdi
 
 
 def _proved(rate: Rate, why: str, theorem: int) -> Verdict:
-    return Verdict(rate, "theorem", f"{why} (docs/games/rates.md, Theorem {theorem}).")
+    return Verdict(rate, "theorem", f"{why} (docs/theory/rates.md, Theorem {theorem}).")
 
 
-def _of_its_own(measure: Measure, m: int, k: int, grades: int) -> Verdict:
-    """What holds of a measure that the package does not know."""
+def _user_defined(measure: Measure, m: int, k: int, grades: int) -> Verdict:
+    """Return the verdict on a user-defined measure."""
     if isinstance(measure, LinearMeasure) and measure.separable and measure.linear(grades - 1):
         start = _measured_plateau(measure, m)
         if start == 0:
-            return _proved(Rate.ZERO, "All rankings have the same value, so there is nothing to lose", 3)
+            return _proved(Rate.ZERO, "All rankings have the same value, so no regret is possible", 3)
         if start is not None:
             return _plateau(str(measure), start, k)
-        obstacle = "its discounts do not go one way, or grade 1 gains no more than grade 0"
+        obstacle = "its discounts are not monotone, or grade 1 gains no more than grade 0"
     else:
-        obstacle = f"it is no sum over items of discount(rank) x gain(relevance) for grades 0 to {grades - 1}"
-    return Verdict(None, "undecided", f"No theorem on docs/games/rates.md covers {measure}: {obstacle}.")
+        obstacle = f"it is not a sum over items of discount(rank) x gain(relevance) for grades 0 to {grades - 1}"
+    return Verdict(None, "undecided", f"No theorem on docs/theory/rates.md covers {measure}: {obstacle}.")
 
 
 @lru_cache(maxsize=64)
 def _measured_plateau(measure: LinearMeasure, m: int) -> int | None:
-    """Position where the last but one plateau of the discounts starts; 0: there is one only; None: no theorem."""
+    """Return the first position of the last but one plateau of the discounts, 0 if there is only one plateau.
+
+    Returns None if no theorem applies.
+    """
     nothing, something = measure.gain(np.array([0.0, 1.0]))
     f = np.asarray(measure.discount(m)) * np.sign(something - nothing)
     if measure.higher_is_better:
@@ -140,32 +145,32 @@ def _last_but_one_plateau(measure: SumLoss | DCG | RBP | Precision, m: int) -> i
 def _plateau(name: str, start: int, k: int) -> Verdict:
     if k >= start:
         why = (
-            f"Rankings that compete for the best under {name} differ by an exchange of two items, and each of the "
-            f"two is among the first {start} of a competitor: good rankings alone show all that must be known"
+            f"Neighbouring rankings under {name} differ by an exchange of two items, and each of the two is among "
+            f"the first {start} of one of them: good rankings alone reveal everything a learner needs"
         )
         return _proved(Rate.SQRT, why, 3)
     why = (
-        f"Every item can be judged by putting it on top, but {name} also tells items apart from position {start} "
-        f"on, and only the first {_seen(k)} seen: to compare those items, worse rankings must be shown"
+        f"Putting an item on top reveals its relevance, but {name} also distinguishes items from position {start} "
+        f"on, and only the first {_revealed(k)} revealed: comparing those items requires showing worse rankings"
     )
     return _proved(Rate.TWO_THIRDS, why, 3)
 
 
-def _seen(k: int) -> str:
+def _revealed(k: int) -> str:
     return "one is" if k == 1 else f"{k} are"
 
 
 def _cascade(measure: Measure, n: int, k: int) -> Verdict:
-    """Measures of a reader who goes down the list and stops, after n items at the latest."""
+    """Return the verdict on a measure of a reader who scans the list and stops after at most n items."""
     if k >= n:
         why = (
-            f"The first {n} answers settle what a ranking is worth under {measure}: every ranking that is shown "
-            "tells its own worth"
+            f"The first {n} answers determine the value of a ranking under {measure}: every shown ranking reveals "
+            "its own value"
         )
         return _proved(Rate.SQRT, why, 10)
     why = (
-        f"What an item adds under {measure} depends on all items above it: comparing two rankings needs the "
-        f"answers for {n} items of one round at once, and only {_seen(k)} seen"
+        f"The contribution of an item to {measure} depends on all items above it: comparing two rankings needs "
+        f"the answers for {n} items of the same round, and only {_revealed(k)} revealed"
     )
     return _proved(Rate.LINEAR, why, 10)
 
@@ -173,38 +178,38 @@ def _cascade(measure: Measure, n: int, k: int) -> Verdict:
 def _recall(measure: Measure, m: int, k: int) -> Verdict:
     if k < m - 1:
         why = (
-            f"{measure} divides by what the whole list has: comparing two rankings needs the answers for {m - 1} "
-            f"items of one round at once, and only {_seen(k)} seen"
+            f"{measure} divides by a sum over the whole list: comparing two rankings needs the answers for {m - 1} "
+            f"items of the same round, and only {_revealed(k)} revealed"
         )
         return _proved(Rate.LINEAR, why, 11)
     why = (
-        f"To compare rankings under {measure} that exchange two items, all answers but one of the two are enough, "
-        "and good rankings show them: the order below the cut-off does not count, so that the other may come last"
+        f"To compare two rankings that exchange two items under {measure}, all answers except one of the two are "
+        "enough, and good rankings reveal them: the order below the cut-off does not count, so the other may be last"
     )
     return _proved(Rate.SQRT, why, 11)
 
 
 def _graded_pairs(k: int) -> Verdict:
     if k == 1:
-        why = "Which of two items has the higher grade cannot be told from one answer at a time, whatever is shown"
+        why = "One answer per round never reveals which of two items has the higher grade"
         return _proved(Rate.LINEAR, why, 4)
-    why = "Comparing the last two items needs both grades at once, and only worse rankings show both"
+    why = "Comparing the last two items needs both grades of the same round, and only worse rankings reveal both"
     return _proved(Rate.TWO_THIRDS, why, 4)
 
 
 def _normalised(measure: Measure, theorem: int, needed: int, m: int, k: int) -> Verdict:
-    """Games of binary relevance with terms on up to `needed` items."""
+    """Return the verdict on a game of binary relevance with terms on up to `needed` items."""
     if m == 2:
-        return _proved(Rate.SQRT, "With two items, the answer for the one on top is all that matters", theorem)
+        return _proved(Rate.SQRT, "With two items, the answer for the one on top suffices", theorem)
     if k < needed:
         why = (
-            f"{measure} divides by what the whole list has: comparing two rankings needs the answers for {needed} "
-            f"items of one round at once, and only {_seen(k)} seen"
+            f"{measure} divides by a sum over the whole list: comparing two rankings needs the answers for {needed} "
+            f"items of the same round, and only {_revealed(k)} revealed"
         )
         return _proved(Rate.LINEAR, why, theorem)
     why = (
-        f"{k} answers of a round are enough to compare rankings under {measure}, but the best rankings themselves "
-        "hide an item that matters, so worse ones must be shown as well"
+        f"{k} answers per round are enough to compare rankings under {measure}, but the best rankings hide an item "
+        "that matters, so the learner must also show worse ones"
     )
     return _proved(Rate.TWO_THIRDS, why, theorem)
 
@@ -212,6 +217,6 @@ def _normalised(measure: Measure, theorem: int, needed: int, m: int, k: int) -> 
 def _everything_needed(measure: Measure, theorem: int) -> Verdict:
     why = (
         f"With three or more grades, comparing two rankings under {measure} needs the answers for all items of "
-        "one round at once"
+        "the same round"
     )
     return _proved(Rate.LINEAR, why, theorem)

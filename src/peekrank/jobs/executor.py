@@ -1,4 +1,4 @@
-"""Getting many jobs done: on the threads of this machine, or on whatever else can do them."""
+"""Executors, which compute many independent jobs, and the executor for the threads of this machine."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Tick = Callable[[int], None]
 
 
 class InterruptedRunError(Exception):
-    """The user stopped the experiment; what was finished is kept."""
+    """The user interrupted the work. All finished results are saved."""
 
 
 class _CancelledError(Exception):
@@ -26,38 +26,39 @@ class _CancelledError(Exception):
 
 
 class Executor(Protocol):
-    """What gets many jobs done."""
+    """The protocol of everything that can compute many jobs."""
 
-    def run_all_jobs(
+    def run(
         self,
         jobs: Sequence[J],
         compute: Callable[[J, Tick], Iterable[R]],
-        keep: Callable[[J, R], None],
-        progress: Tick,
-        name: Callable[[J], str],
+        on_result: Callable[[J, R], None],
+        progress: Tick = lambda _: None,
+        name: Callable[[J], str] = str,
     ) -> None:
-        """Do jobs, in about this order; the first that fails, or Ctrl-C, ends all.
+        """Compute jobs in roughly the given order. The first error, or Ctrl-C, stops all of them.
 
         Parameters
         ----------
         jobs
-            What is to be done.
+            The jobs.
         compute
-            Does one, giving its results one by one, and calls what it is given with numbers of rounds done. It
-            depends on the job alone, and touches no file: it may be called on another machine.
-        keep
-            Takes each result as soon as it is there; called in this process, perhaps from several threads.
+            Computes one job and yields its results. It calls its second argument with numbers of finished rounds.
+            It must depend on the job only and must not use files, because it may run on another machine.
+        on_result
+            Called with each job and result as soon as the result exists. The calls happen in this process, but
+            possibly from several threads.
         progress
-            Called in this process, perhaps from several threads, with numbers of rounds done.
+            Called with numbers of finished rounds, in this process, possibly from several threads.
         name
-            What to call a job in the note of an error.
+            Returns the name of a job for error messages.
         """
         ...
 
 
 @dataclass(frozen=True)
-class Threads:
-    """The executor of one machine: compiled code lets go of Python's lock.
+class Threads(Executor):
+    """The executor that uses threads of this process. Compiled code releases the GIL, so they run in parallel.
 
     Parameters
     ----------
@@ -65,9 +66,7 @@ class Threads:
         Number of threads.
 
     >>> squares = []
-    >>> Threads(2).run_all_jobs(
-    ...     [1, 2], lambda x, tick: [x * x], lambda x, y: squares.append(y), lambda n: None, str
-    ... )
+    >>> Threads(2).run([1, 2], lambda x, tick: [x * x], lambda x, y: squares.append(y))
     >>> sorted(squares)
     [1, 4]
     """
@@ -77,15 +76,14 @@ class Threads:
     def __post_init__(self) -> None:
         check_int("workers", self.workers, 1)
 
-    def run_all_jobs(
+    def run(  # noqa: D102 - inherited
         self,
         jobs: Sequence[J],
         compute: Callable[[J, Tick], Iterable[R]],
-        keep: Callable[[J, R], None],
-        progress: Tick,
-        name: Callable[[J], str],
+        on_result: Callable[[J, R], None],
+        progress: Tick = lambda _: None,
+        name: Callable[[J], str] = str,
     ) -> None:
-        """Do jobs, as `Executor` says."""
         stop = threading.Event()
 
         def tick(rounds: int) -> None:
@@ -95,7 +93,7 @@ class Threads:
 
         def work(job: J) -> None:
             for result in compute(job, tick):
-                keep(job, result)
+                on_result(job, result)
 
         with ThreadPoolExecutor(self.workers) as pool:
             futures = {pool.submit(work, job): job for job in jobs}
@@ -104,7 +102,7 @@ class Threads:
                 for future in futures:
                     future.add_done_callback(done.put)
                 for _ in futures:
-                    future = _next(done)
+                    future = _next_done(done)
                     error = future.exception()
                     if isinstance(error, Exception):
                         error.add_note(f"in {name(futures[future])}")
@@ -112,11 +110,11 @@ class Threads:
             except KeyboardInterrupt:
                 raise InterruptedRunError from None
             finally:
-                stop.set()  # whatever is still running, if anything, has no reader any more
+                stop.set()  # jobs that are still running stop at their next tick
                 pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _next(done: SimpleQueue[Future[None]]) -> Future[None]:
+def _next_done(done: SimpleQueue[Future[None]]) -> Future[None]:
     while True:
         with suppress(Empty):
-            return done.get(timeout=0.2)  # a wait without end hears Ctrl-C only when a job ends
+            return done.get(timeout=0.2)  # without a timeout, Ctrl-C would have no effect until a job ends

@@ -1,4 +1,4 @@
-"""The executor for those who outgrow one machine: jobs as tasks of a Ray cluster. Ray is an optional extra."""
+"""The executor that runs jobs as tasks of a Ray cluster. Ray is an optional extra."""
 
 from __future__ import annotations
 
@@ -16,33 +16,36 @@ from itertools import islice
 from typing import Any
 
 from peekrank._util.code_digest import package_sources
+from peekrank._util.extras import extra
 from peekrank._util.validate import check_int
-from peekrank.jobs.executor import InterruptedRunError, J, R, Tick
+from peekrank.jobs.executor import Executor, InterruptedRunError, J, R, Tick
 from peekrank.jobs.results_dir import versions
 from peekrank.registry import ImportedFile, import_file, imported_files
 
-_PATIENCE = 5.0  # seconds for an address to answer
-_PATIENCE_OF_RAY = {"RAY_NUM_REDIS_GET_RETRIES": "2", "RAY_py_gcs_connect_timeout_s": "5"}  # else: 14 minutes
-_AHEAD = 2  # tasks for each processor that are handed out at a time
-_TRIES = 3  # of a job that ends its process
-_EQUAL = "nodes need the same peekrank, NumPy, numba and SciPy as this machine"
+_TIMEOUT = 5.0  # seconds to wait for an address to answer
+_RAY_TIMEOUTS = {"RAY_NUM_REDIS_GET_RETRIES": "2", "RAY_py_gcs_connect_timeout_s": "5"}  # default: 14 minutes
+_AHEAD = 2  # submitted tasks per processor
+_TRIES = 3  # attempts for a job whose process dies
+_SAME_VERSIONS = "nodes need the same peekrank, NumPy, numba and SciPy as this machine"
 
 
 @dataclass(frozen=True)
-class Ray:
-    """A Ray cluster as executor: results are those of threads, bit for bit, and a lost node loses nothing.
+class Ray(Executor):
+    """The executor that uses a Ray cluster. Its results equal those of `Threads` bit for bit.
 
-    Jobs that a node had when it went are done again elsewhere, however often. One that raises an error is not, and
-    ends all; so does one whose process dies three times on nodes that live. What jobs share, the content of data
-    files too, is sent once to each node. All nodes need the same peekrank, NumPy, numba and SciPy.
+    If a node is lost, its jobs run again on another node, without a limit on the number of attempts. A job that
+    raises an error stops all jobs, and so does a job whose process dies three times on live nodes. Data that jobs
+    share, including the content of data files, is sent once to each node. All nodes need the same versions of
+    peekrank, NumPy, numba and SciPy.
 
     Parameters
     ----------
     address
-        ``host:port`` of the cluster's head, ``auto`` for one that runs on this machine, None for a new one that
-        lives as long as the work, or for the connection that the process already has, which is left open.
+        ``host:port`` of the cluster's head, or ``auto`` for a cluster that runs on this machine. With None, the
+        executor uses the connection that this process already has and leaves it open; if it has none, the
+        executor starts a local cluster and stops it after the last job.
     workers
-        Number of processes of a new cluster.
+        Number of processes of a new local cluster.
 
     >>> Ray("localhost")
     Traceback (most recent call last):
@@ -57,40 +60,39 @@ class Ray:
         if self.address not in (None, "auto"):
             _host_and_port(str(self.address))
 
-    def run_all_jobs(
+    def run(  # noqa: D102 - inherited
         self,
         jobs: Sequence[J],
         compute: Callable[[J, Tick], Iterable[R]],
-        keep: Callable[[J, R], None],
-        progress: Tick,
-        name: Callable[[J], str],
+        on_result: Callable[[J, R], None],
+        progress: Tick = lambda _: None,
+        name: Callable[[J], str] = str,
     ) -> None:
-        """Do jobs, as `peekrank.jobs.executor.Executor` says."""
         try:
-            with self._connected() as ray:
-                _do_all(ray, jobs, compute, keep, progress, name)
+            with self._connect() as ray:
+                _run(ray, jobs, compute, on_result, progress, name)
         except KeyboardInterrupt:
             raise InterruptedRunError from None
 
     @contextmanager
-    def _connected(self) -> Iterator[Any]:
-        """Ray, with a connection."""
-        ray = _imported(briefly=self.address is not None)
+    def _connect(self) -> Iterator[Any]:
+        """Connect to a cluster for the length of a with statement, and return the module `ray`."""
+        ray = _import_ray(short_timeouts=self.address is not None)
         if self.address is None and ray.is_initialized():
             yield ray
             return
         where: dict[str, Any] = {"address": self.address, "logging_level": logging.WARNING}
         if self.address is None:
             where = {"address": "local", "num_cpus": self.workers, "include_dashboard": False}
-            where["logging_level"] = logging.ERROR  # it warns that its own cluster is safe
-            os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # our cluster tells nobody that it was there
+            where["logging_level"] = logging.ERROR  # Ray warns about the local cluster
+            os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # no usage reports from a local cluster
         elif self.address != "auto":
             _check_answer(self.address)
         before = signal.getsignal(signal.SIGTERM) or signal.SIG_DFL
         try:
             _join(ray, where)
             try:
-                _at_sigterm(signal.default_int_handler)  # as Ctrl-C; Ray prints a stack of machine code and aborts
+                _at_sigterm(signal.default_int_handler)  # as for Ctrl-C; Ray would print a native stack and abort
                 yield ray
             finally:
                 ray.shutdown()
@@ -98,38 +100,38 @@ class Ray:
             _at_sigterm(before)
 
 
-def _do_all(
+def _run(
     ray: Any,
     jobs: Sequence[J],
     compute: Callable[[J, Tick], Iterable[R]],
-    keep: Callable[[J, R], None],
+    on_result: Callable[[J, R], None],
     progress: Tick,
     name: Callable[[J], str],
 ) -> None:
-    # Ray's own retries do not tell a lost node from a job that ends its process, which would be tried for ever.
-    task = ray.remote(max_retries=0)(_work)
-    shared, files, ours = [ray.put(compute)], ray.put(imported_files()), _code()
-    left = iter(range(len(jobs)))
+    # Ray's own retries treat a lost node and a crashing job alike, so a crashing job would be retried forever.
+    task = ray.remote(max_retries=0)(_compute_job)
+    shared, files, own_code = [ray.put(compute)], ray.put(imported_files()), _code()
+    remaining = iter(range(len(jobs)))
     open_tasks: dict[Any, int] = {}
     crashes: Counter[int] = Counter()
 
-    def begin(number: int) -> None:
+    def submit(number: int) -> None:
         open_tasks[task.remote(files, shared, jobs[number])] = number
 
     try:
         while True:
-            most = _AHEAD * max(1, int(ray.cluster_resources().get("CPU", 1)))  # nodes come and go
-            for number in islice(left, max(0, most - len(open_tasks))):
-                begin(number)
+            limit = _AHEAD * max(1, int(ray.cluster_resources().get("CPU", 1)))  # the number of nodes may change
+            for number in islice(remaining, max(0, limit - len(open_tasks))):
+                submit(number)
             if not open_tasks:
                 return
             (done,), _ = ray.wait(list(open_tasks))
             number = open_tasks.pop(done)
             job = jobs[number]
             try:
-                results, rounds, theirs = ray.get(done)
+                results, rounds, node_code = ray.get(done)
             except ray.exceptions.NodeDiedError:
-                begin(number)
+                submit(number)
             except (
                 ray.exceptions.WorkerCrashedError,
                 ray.exceptions.OutOfMemoryError,
@@ -138,26 +140,26 @@ def _do_all(
                 crashes[number] += 1
                 if crashes[number] == _TRIES:
                     raise ChildProcessError(
-                        f"{name(job)}: its process died {_TRIES} times. {_line(crash)}"
+                        f"{name(job)}: its process died {_TRIES} times. {_first_line(crash)}"
                     ) from None
-                begin(number)
+                submit(number)
             except ray.exceptions.RayTaskError as failure:
-                raise _cause(ray, failure, name(job)) from None
+                raise _task_error(ray, failure, name(job)) from None
             else:
-                _check_code(theirs, ours)
+                _check_code(node_code, own_code)
                 for result in results:
-                    keep(job, result)
+                    on_result(job, result)
                 progress(rounds)
     finally:
         for reference in open_tasks:
             ray.cancel(reference, force=True)
 
 
-def _work(files: list[ImportedFile], shared: list[Any], job: J) -> tuple[list[Any], int, dict[str, Any]]:
-    """Do a job on a node: its results, the number of rounds done, and by which code.
+def _compute_job(files: list[ImportedFile], shared: list[Any], job: J) -> tuple[list[Any], int, dict[str, Any]]:
+    """Compute a job on a node. Return its results, the number of finished rounds and the node's code versions.
 
-    What jobs share is given by reference, since it can hold values of classes of one's own: their files
-    must be imported before it is read.
+    `shared` is a reference because it can hold instances of the user's own classes. The node must import the files
+    that define them before it reads the reference.
     """
     import ray
 
@@ -168,29 +170,28 @@ def _work(files: list[ImportedFile], shared: list[Any], job: J) -> tuple[list[An
     return list(compute(job, done.append)), sum(done), _code()
 
 
-def _cause(ray: Any, failure: Any, name: str) -> Exception:
-    """The error that a task raised, to be raised here."""
+def _task_error(ray: Any, failure: Any, name: str) -> Exception:
+    """Return the error that a task raised, so that the caller can raise it in this process."""
     error = failure.cause if isinstance(failure.cause, Exception) else failure
-    if isinstance(error, ray.exceptions.RaySystemError):  # the job was never begun
-        return ValueError(f"a node of the cluster cannot read what is to be done. {_line(error)}; {_EQUAL}")
+    if isinstance(error, ray.exceptions.RaySystemError):  # the job did not start
+        return ValueError(f"a node of the cluster cannot read its job. {_first_line(error)}; {_SAME_VERSIONS}")
     error.add_note(f"in {name}")
     return error
 
 
-def _line(error: Exception) -> str:
-    return str(error).partition("\n")[0]  # Ray tells much
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]  # Ray's messages are long
 
 
-def _imported(*, briefly: bool) -> Any:
-    """Ray, which reads how patient it is with an address when it is imported, and never again."""
-    ours = {key: value for key, value in _PATIENCE_OF_RAY.items() if briefly and key not in os.environ}
-    os.environ.update(ours)
+def _import_ray(*, short_timeouts: bool) -> Any:
+    """Import Ray. It reads its connection timeouts from the environment, only when it is imported."""
+    timeouts = {key: value for key, value in _RAY_TIMEOUTS.items() if short_timeouts and key not in os.environ}
+    os.environ.update(timeouts)
     try:
-        import ray
-    except ImportError:
-        raise ValueError("the executor ray needs Ray, an optional extra: pip install 'peekrank[ray]'") from None
+        with extra("ray"):
+            import ray
     finally:
-        for key in ours:
+        for key in timeouts:
             del os.environ[key]
     return ray
 
@@ -201,7 +202,7 @@ def _join(ray: Any, where: dict[str, Any]) -> None:
     except (ConnectionError, RuntimeError, TimeoutError, ray.exceptions.RayError) as error:
         message = f"cannot join a Ray cluster at address '{where['address']}': {str(error).strip()}"
         if isinstance(error, ConnectionError):
-            message += "; if it asks for tokens, set RAY_AUTH_MODE=token"
+            message += "; if the cluster requires a token, set RAY_AUTH_MODE=token"
         raise ConnectionError(message) from None
 
 
@@ -210,14 +211,14 @@ def _code() -> dict[str, Any]:
     return {**versions(), "sources of peekrank": package_sources().fingerprint()}
 
 
-def _check_code(theirs: dict[str, Any], ours: dict[str, Any]) -> None:
-    differ = [f"{key} {theirs.get(key)}, not {ours[key]}" for key in ours if theirs.get(key) != ours[key]]
-    if differ:
-        raise ValueError(f"a node of the cluster has {', '.join(differ)}; {_EQUAL}")
+def _check_code(node: dict[str, Any], own: dict[str, Any]) -> None:
+    differences = [f"{key} {node.get(key)}, not {own[key]}" for key in own if node.get(key) != own[key]]
+    if differences:
+        raise ValueError(f"a node of the cluster has {', '.join(differences)}; {_SAME_VERSIONS}")
 
 
 def _at_sigterm(handler: Any) -> None:
-    if threading.current_thread() is threading.main_thread():  # elsewhere neither Ray nor we can set it
+    if threading.current_thread() is threading.main_thread():  # Python allows it in the main thread only
         signal.signal(signal.SIGTERM, handler)
 
 
@@ -229,13 +230,13 @@ def _host_and_port(address: str) -> tuple[str, int]:
 
 
 def _check_answer(address: str) -> None:
-    """Raise unless something answers in HTTP/2, as the head of a cluster does: Ray itself waits for minutes."""
+    """Raise ConnectionError unless the address speaks HTTP/2 as a cluster does. Ray would wait for minutes."""
     settings = bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
     try:
-        with socket.create_connection(_host_and_port(address), _PATIENCE) as connection:
+        with socket.create_connection(_host_and_port(address), _TIMEOUT) as connection:
             connection.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + settings)
             frame = connection.recv(9)
     except OSError as error:
         raise ConnectionError(f"no Ray cluster answers at address '{address}': {error}") from None
     if frame[3:4] != settings[3:4]:
-        raise ConnectionError(f"what answers at address '{address}' is no Ray cluster")
+        raise ConnectionError(f"the server at address '{address}' is not a Ray cluster")

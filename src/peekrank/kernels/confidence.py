@@ -1,8 +1,8 @@
-r"""Confidence sequences: intervals for a mean that may be looked at after every observation.
+r"""Confidence sequences: intervals for a mean that hold after every observation.
 
-**What is observed.** x_1, x_2, ... with conditional means mu_t = E[x_t | past], which may change and may depend
-on the past in any way, and numbers low_t <= x_t that are known before x_t is. There need be no upper limit: an
-estimate that divides by a small probability is rarely huge, and never far below zero.
+**Observations.** x_1, x_2, ... have conditional means mu_t = E[x_t | past], which may change and may depend on the
+past in any way. A lower limit low_t <= x_t is known before x_t. No upper limit is needed: an estimate that divides
+by a small probability is rarely huge, and never far below zero.
 
 **Empirical Bernstein (`Bound`).** Let c > 0, 0 <= r < 1/c, and let a_t <= low_t + c be known before x_t. Then
 
@@ -13,18 +13,18 @@ is a supermartingale with M_0 = 1. For y = (x_t - a_t)/c >= -1 and s = r c the i
 
     E[exp(r (x_t - a_t) - psi (x_t - a_t)^2) | past] <= 1 + r (mu_t - a_t) <= exp(r (mu_t - a_t)).
 
-A weighted average of such processes for several r, each with a c and observations of its own if one likes, is
-one, too. By Ville's inequality the average stays below 1/alpha for ever with probability 1 - alpha at least,
-and where it does, the running mean (mu_1 + ... + mu_t)/t is above the number that `lower_mean` returns, for all
-t at once. The centre a_t is the mean of what was observed before, as far as low_t + c allows: the closer it is
-to the mean, the closer psi sum (x - a)^2 is to the variance. (Waudby-Smith & Ramdas choose r anew before each
-observation. Their interval is for a mean that never changes; weighted by rates that vary, it would be one for a
-weighted mean. With fixed rates it holds for the plain running mean, whatever the means do.)
+A weighted average of such processes for several r is again a supermartingale; each r may have its own c and its
+own observations. By Ville's inequality the average stays below 1/alpha forever with probability at least
+1 - alpha. If it does, the running mean (mu_1 + ... + mu_t)/t exceeds the result of `lower_mean` for all t at once.
+The centre a_t is the mean of the earlier observations, or low_t + c if that is less. The closer it is to the mean,
+the closer psi sum (x - a)^2 is to the variance. Waudby-Smith & Ramdas choose r anew before each observation, so
+their interval is for a mean that never changes; with varying rates it would cover a weighted mean. With fixed
+rates the interval covers the plain running mean, however the means change.
 
 **Betting (`fill_bets`, `bet_bound`).** If all mu_t are equal to mu, then prod_t (1 + b_t (x_t - m)) is a
-martingale for m = mu, and a supermartingale for m > mu, for bets b_t >= 0 that are known before x_t and keep
-the factors positive. It decreases in m. So the largest m at which it has reached 1/alpha is below mu for all t
-at once with probability 1 - alpha at least. This is often narrower, and wrong if the mean changes.
+martingale for m = mu and a supermartingale for m > mu, if the bets b_t >= 0 are known before x_t and keep the
+factors positive. It decreases in m. So the largest m at which it has reached 1/alpha is below mu for all t at once
+with probability at least 1 - alpha. This interval is often narrower, but it is invalid if the mean changes.
 
 Upper bounds are lower bounds of -x. Two bounds at alpha/2 each make an interval.
 
@@ -49,38 +49,38 @@ from peekrank._jit import kernel
 from peekrank._util.validate import check_positive
 from peekrank.types import Floats
 
-RATES = 16  # each half of the one before: good for variances that differ by a factor of a billion
+RATES = 16  # each half of the one before: covers variances over a factor of a billion
 _FASTEST = 0.5  # the largest rate times its scale
-_STEPS = 40  # of Newton's method, or halvings of an interval
-_BOLDEST = 0.5  # the largest part of what it has that a bet can lose
+_STEPS = 40  # limit for Newton steps and for bisection
+_BOLDEST = 0.5  # the largest part of the capital that a bet can lose
 
 
 class Bound(NamedTuple):
-    """Evidence that a running mean is not small: sums for each of several rates.
+    """Evidence for a lower bound on a running mean, with sums for each of several rates.
 
-    `sums` and `squares` are of what was observed; a learner keeps them, and `observed`, in its memory.
+    `sums`, `squares` and `observed` are the statistics of the observations. Learners save these three.
     """
 
     rates: Floats  # r
-    scales: Floats  # c: how far above the least possible observation a centre may be
-    prices: Floats  # psi
-    weights: Floats  # logarithm of each rate's part in the average
+    scales: Floats  # c: how far a centre may be above the lower limit of an observation
+    costs: Floats  # psi
+    weights: Floats  # logarithm of the weight of each rate in the average
     sums: Floats  # of observations
     squares: Floats  # of their distances from the centres
     observed: Floats  # one number: how many observations
 
     @classmethod
     def fresh(cls, scale: float, *, growing: bool = False) -> Bound:
-        """Evidence before the first observation.
+        """Make the evidence before the first observation.
 
         Parameters
         ----------
         scale
-            About how far observations are from the least that is possible. The bound holds whatever the scale
-            is; it is narrow if the scale is right within a factor of ten.
+            Typical distance of observations from their lower limit. The bound holds for every scale and is tight
+            if the scale is right within a factor of ten.
         growing
-            Whether slower rates have larger scales, for observations that are cut off the further below zero
-            the slower the rate is.
+            Whether smaller rates have larger scales, for observations that are clipped further below zero the
+            smaller the rate.
 
         >>> Bound.fresh(2.0).rates[:3]
         array([0.25  , 0.125 , 0.0625])
@@ -89,39 +89,39 @@ class Bound(NamedTuple):
         halves: Floats = np.ldexp(1.0, -np.arange(RATES))
         rates: Floats = halves * (_FASTEST / 2 if growing else _FASTEST) / scale
         scales: Floats = scale / halves if growing else np.full(RATES, float(scale))
-        part = rates * scales  # a quarter throughout, if they grow
-        prices = (-np.log1p(-part) - part) / scales**2
+        part = rates * scales  # 1/4 for all rates if scales grow
+        costs = (-np.log1p(-part) - part) / scales**2
         weights = 1 / np.arange(1.0, RATES + 1)
         weights = np.log(weights / weights.sum())
-        return cls(rates, scales, prices, weights, np.zeros(RATES), np.zeros(RATES), np.zeros(1))
+        return cls(rates, scales, costs, weights, np.zeros(RATES), np.zeros(RATES), np.zeros(1))
 
 
 class Interval(NamedTuple):
-    """Evidence on both sides: of the observations, and of their negatives."""
+    """Evidence for both bounds on a running mean: from the observations and from their negatives."""
 
     below: Bound
     above: Bound
 
     @classmethod
     def fresh(cls, scale: float, *, growing: bool = False) -> Interval:
-        """Evidence before the first observation; parameters as for `Bound.fresh`."""
+        """Make the evidence before the first observation. Parameters are those of `Bound.fresh`."""
         return cls(Bound.fresh(scale, growing=growing), Bound.fresh(scale, growing=growing))
 
 
 @kernel
 def observe_at(bound: Bound, j: int, x: float, low: float) -> None:
-    """Take an observation for one of the rates; `observed` is left to the caller.
+    """Add an observation for one of the rates. The caller updates `observed`.
 
     Parameters
     ----------
     bound
-        What is known.
+        The evidence so far.
     j
-        The number of the rate.
+        Index of the rate.
     x
-        What was observed.
+        The observation.
     low
-        A number, known before, that x cannot be below.
+        Its lower limit, known before.
     """
     n = bound.observed[0]
     highest = low + bound.scales[j]
@@ -132,7 +132,7 @@ def observe_at(bound: Bound, j: int, x: float, low: float) -> None:
 
 @kernel
 def observe(bound: Bound, x: float, low: float) -> None:
-    """Take an observation that cannot be below `low`, a number known before.
+    """Add an observation with lower limit `low`, known before.
 
     >>> bound = Bound.fresh(1.0)
     >>> for x in [1.0, 0.0, 1.0, 1.0] * 25:
@@ -147,31 +147,30 @@ def observe(bound: Bound, x: float, low: float) -> None:
 
 @kernel
 def _log_part(bound: Bound, j: int, total: float) -> float:
-    """Logarithm of what one rate adds to the evidence against a sum of means."""
+    """Return the logarithm of the evidence of one rate against a sum of means."""
     gained = bound.rates[j] * (bound.sums[j] - total)
-    return float(bound.weights[j] + gained - bound.prices[j] * bound.squares[j])
+    return float(bound.weights[j] + gained - bound.costs[j] * bound.squares[j])
 
 
 @kernel
 def lower_mean(bound: Bound, alpha: float) -> float:
-    """What the running mean of the conditional means is above, for all numbers of observations at once.
+    """Return a lower bound on the running mean of the conditional means, valid at all times at once.
 
-    The probability that this is wrong at any time is alpha at most. It is minus infinity before the first
-    observation.
+    The probability that the bound ever fails is at most alpha. It is minus infinity before the first observation.
 
     Parameters
     ----------
     bound
-        What was observed.
+        The evidence so far.
     alpha
-        Probability of an error, below 1.
+        Error probability, below 1.
     """
     n, needed = len(bound.rates), log(1 / alpha)
     if bound.observed[0] == 0:
         return -inf
     total = -inf  # a sum of means at which one rate alone has the evidence
     for j in range(n):
-        missing = needed - bound.weights[j] + bound.prices[j] * bound.squares[j]
+        missing = needed - bound.weights[j] + bound.costs[j] * bound.squares[j]
         total = max(total, bound.sums[j] - missing / bound.rates[j])
     for _ in range(_STEPS):  # Newton's method: from the left it never passes the zero of a convex function
         value, slope = 0.0, 0.0
@@ -188,14 +187,14 @@ def lower_mean(bound: Bound, alpha: float) -> float:
 
 @kernel
 def observe_between(interval: Interval, x: float, low: float, high: float) -> None:
-    """Take an observation that is from `low` to `high`, numbers known before.
+    """Add an observation with limits `low` and `high`, known before.
 
     Parameters
     ----------
     interval
-        What is known.
+        The evidence so far.
     x
-        What was observed.
+        The observation.
     low, high
         Its limits.
 
@@ -212,31 +211,31 @@ def observe_between(interval: Interval, x: float, low: float, high: float) -> No
 
 @kernel
 def interval_of_mean(interval: Interval, alpha: float) -> tuple[float, float]:
-    """The running mean of the conditional means is between these, for all numbers of observations at once.
+    """Return a confidence interval for the running mean of the conditional means, valid at all times at once.
 
-    The probability that this is wrong at any time is alpha at most.
+    The probability that it ever fails is at most alpha.
     """
     return lower_mean(interval.below, alpha / 2), -lower_mean(interval.above, alpha / 2)
 
 
 @kernel
 def fill_bets(x: Floats, low: Floats, highest: float, alpha: float, bets: Floats) -> None:
-    """How much to bet before each observation, from those before it: more if they vary little.
+    """Fill `bets` with the bet before each observation, computed from the earlier ones.
 
-    b_t = sqrt(2 log(1/alpha) / (variance t log(1 + t))), and so little that no bet loses more than a half.
+    b_t = sqrt(2 log(1/alpha) / (variance t log(1 + t))), reduced so that no bet loses more than half the capital.
 
     Parameters
     ----------
     x
-        What was observed.
+        The observations.
     low
-        What each observation cannot be below, known before.
+        Lower limit of each observation, known before.
     highest
-        What the mean cannot be above.
+        Upper limit of the mean.
     alpha
-        Probability of an error that is aimed at.
+        Target error probability.
     bets
-        Filled.
+        Output.
 
     >>> bets = np.empty(3)
     >>> fill_bets(np.array([1.0, 0.0, 1.0]), np.zeros(3), 1.0, 0.05, bets)
@@ -256,16 +255,16 @@ def fill_bets(x: Floats, low: Floats, highest: float, alpha: float, bets: Floats
 
 @kernel
 def bet_bound(x: Floats, bets: Floats, alpha: float, lowest: float, highest: float) -> float:
-    """What a mean that never changes is above, by betting; `lowest` if nothing above that can be said.
+    """Return a lower bound on a mean that never changes, by betting; `lowest` if there is no better one.
 
     Parameters
     ----------
     x, bets
-        Observations so far, and what was bet before each.
+        Observations so far, and the bet before each.
     alpha
-        Probability of an error, at any number of observations.
+        Error probability, at all times at once.
     lowest, highest
-        What the mean can be.
+        Limits of the mean.
 
     >>> x = np.tile([1.0, 0.0, 1.0, 1.0], 25)
     >>> bets = np.empty(100)
@@ -288,7 +287,7 @@ def bet_bound(x: Floats, bets: Floats, alpha: float, lowest: float, highest: flo
 
 @kernel
 def _capital(x: Floats, bets: Floats, mean: float) -> float:
-    """Logarithm of what a gambler has who bets against a mean."""
+    """Return the logarithm of the capital after betting against a mean."""
     total, product = 0.0, 1.0
     for t in range(len(x)):
         product *= 1 + bets[t] * (x[t] - mean)
@@ -300,9 +299,9 @@ def _capital(x: Floats, bets: Floats, mean: float) -> float:
 
 @kernel
 def log_evidence(bound: Bound, mean: float) -> float:
-    """Logarithm of the evidence that the running mean is above `mean`: a supermartingale's, if it is not.
+    """Return the logarithm of the evidence that the running mean is above `mean`.
 
-    The probability that it ever reaches log(1/alpha) is alpha at most.
+    If it is not, the evidence is a supermartingale, and it ever reaches 1/alpha with probability at most alpha.
 
     >>> bound = Bound.fresh(1.0)
     >>> for x in [1.0, 0.0, 1.0, 1.0] * 25:

@@ -1,15 +1,17 @@
-"""Alarms as bets: accounts that bet against "all is well", and cannot grow on average while it is.
+"""E-detectors: e-processes that bet against the null hypothesis of no change, and raise alarms.
 
-Every round hands out one coin in all, divided among the accounts that bet in it. A bet has a stake, a share of
-what its account holds, and a gain per stake of at least -1 whose mean, given the past, is 0 or less while all is
-well. So all accounts together hold, on average, at most as much as there were coins: one per round. An account
-that holds ``1 / alpha`` raises an alarm and is emptied. Hence at most alpha T false alarms are expected in T
-rounds, and 1 / alpha rounds at least before the first: the Shiryaev-Roberts form of an e-detector.
+Every round deposits one unit in total, divided among the e-processes that bet in it. A bet has a stake, which is a
+share of the wealth of its e-process, and a gain per stake of at least -1. Under the null hypothesis its mean given
+the past is at most 0. The expected total wealth is therefore at most the number of rounds. An e-process that
+reaches ``1 / alpha`` raises an alarm and starts again from zero. So the expected number of false alarms in T
+rounds is at most alpha T, and the expected time to the first is at least 1 / alpha rounds. This is the
+Shiryaev-Roberts form.
 
 References
 ----------
 Shin, Ramdas and Rinaldo, E-detectors: a nonparametric framework for sequential change detection, 2022.
-Waudby-Smith and Ramdas, Estimating means of bounded random variables by betting, JRSS B 2024: Theorem 2, `take`.
+Waudby-Smith and Ramdas, Estimating means of bounded random variables by betting, JRSS B 2024: Theorem 2,
+`update_reference`.
 """
 
 from __future__ import annotations
@@ -21,25 +23,25 @@ import numpy as np
 from peekrank._jit import kernel
 from peekrank.types import Floats
 
-# Stakes, as shares of an account: an account is four, and the money on the right stake grows fastest.
+# Stakes, as shares of wealth. An e-process has one part for each; the part with the best stake grows fastest.
 STAKES = (0.9, 0.3, 0.1, 0.03)
-_LARGEST_GAIN = 1e9  # where what could not happen did; propensities are rounded to 1e-16
+_LARGEST_GAIN = 1e9  # for an event of probability 0 that occurred: propensities are rounded to 1e-16
 _LARGEST_SLOPE = 0.5
-_RECENT = 0.05  # weight of the latest number in what is recent
+_RECENT = 0.05  # weight of the latest observation in the recent mean
 
-# A past, the fields of a row: numbers seen, their sum and squared deviations; sums of slopes, of slopes times
-# numbers, and of what deviations cost; the bounds; what is recent; and the logarithm of 2 / level.
+# The fields of a reference: number of observations, their sum and squared deviations; sums of slopes, of slopes
+# times observations, and of the variance terms; the bounds; the recent mean; and the logarithm of 2 / level.
 _COUNT, _SUM, _DEVIATIONS, _SLOPES, _WEIGHTED, _COSTS, LOW, HIGH, RECENT, _LOG_LEVEL = range(10)
 PAST_FIELDS = 10
 
 
 def new_e_process(*shape: int) -> Floats:
-    """Empty accounts."""
+    """Return e-processes of wealth 0."""
     return np.zeros((*shape, len(STAKES)))
 
 
 def new_reference(*shape: int) -> Floats:
-    """Pasts that nothing is known of."""
+    """Return empty reference statistics."""
     reference = np.zeros((*shape, PAST_FIELDS))
     reference[..., HIGH] = 1.0
     return reference
@@ -47,16 +49,16 @@ def new_reference(*shape: int) -> Floats:
 
 @kernel
 def bet(e_process: Floats, deposit: float, gain: float) -> None:
-    """Put a coin into an account, then bet: each part is multiplied by 1 + stake x gain.
+    """Add a deposit to an e-process, then bet: multiply each part by 1 + stake x gain.
 
     Parameters
     ----------
-    account
-        What it holds, by stake.
-    coin
-        What is put in, fixed before the gain is known.
+    e_process
+        Its wealth by stake.
+    deposit
+        Amount to add, fixed before the gain is known.
     gain
-        From -1 up; its mean given the past is at most 0 if all is well.
+        At least -1. Its mean given the past is at most 0 under the null hypothesis.
 
     >>> e_process = new_e_process()
     >>> bet(e_process, 4.0, 1.0)
@@ -70,7 +72,7 @@ def bet(e_process: Floats, deposit: float, gain: float) -> None:
 
 @kernel
 def wealth(e_process: Floats) -> float:
-    """What an account holds."""
+    """Return the wealth of an e-process."""
     total = 0.0
     for i in range(len(e_process)):
         total += e_process[i]
@@ -78,54 +80,54 @@ def wealth(e_process: Floats) -> float:
 
 
 @kernel
-def bet_above(x: float, most: float) -> float:
-    """Gain per stake of a bet that a number from 0 to 1 has a mean above `most`.
+def bet_above(x: float, limit: float) -> float:
+    """Return the gain per stake of a bet that an observation in [0, 1] has a mean above `limit`.
 
     >>> bet_above(1.0, 0.25), bet_above(0.0, 0.25)
     (3.0, -1.0)
     """
-    if most > 0:
-        return (x - most) / most
+    if limit > 0:
+        return (x - limit) / limit
     return inf if x > 0 else 0.0
 
 
 @kernel
-def bet_below(x: float, least: float) -> float:
-    """Gain per stake of a bet that a number from 0 to 1 has a mean below `least`."""
-    return bet_above(1.0 - x, 1.0 - least)
+def bet_below(x: float, limit: float) -> float:
+    """Return the gain per stake of a bet that an observation in [0, 1] has a mean below `limit`."""
+    return bet_above(1.0 - x, 1.0 - limit)
 
 
 @kernel
 def is_known(reference: Floats) -> bool:
-    """Whether anything was taken into a past."""
+    """Return whether a reference has any observation."""
     return bool(reference[_COUNT] > 0)
 
 
 @kernel
 def reset(reference: Floats) -> None:
-    """Let nothing be known of a past."""
+    """Reset the reference statistics."""
     reference[:] = 0.0
     reference[HIGH] = 1.0
 
 
 @kernel
 def begin(reference: Floats, level: float) -> None:
-    """Forget a past; its next bounds will hold at all times at once with probability 1 - level."""
+    """Reset a reference; its next bounds hold at all times at once with probability 1 - level."""
     reset(reference)
     reference[_LOG_LEVEL] = log(2.0 / level)
 
 
 @kernel
 def update_reference(reference: Floats, x: float) -> None:
-    """Take a number from 0 to 1 into a past, and narrow the bounds of its mean.
+    """Add an observation in [0, 1] and tighten the confidence bounds on its mean.
 
     The bounds are a confidence sequence: empirical Bernstein with a predictable plug-in. With slopes l_i that
-    depend on the numbers before x_i alone, and m_(i-1) the mean of these, the mean lies within
+    depend only on the observations before x_i, and m_(i-1) the mean of these, the mean lies within
 
         sum l_i x_i / sum l_i  +-  (ln(2 / level) + sum (x_i - m_(i-1))^2 (-ln(1 - l_i) - l_i)) / sum l_i
 
-    for all i at once. Bounds never widen. (`peekrank.kernels.confidence` is for means that change, and keeps
-    32 sums and more. A past is one of very many, so ten numbers must do.)
+    for all i at once. Bounds never widen. (`peekrank.kernels.confidence` is for means that change and keeps
+    at least 32 sums. The monitor keeps very many references, so each has only ten numbers.)
 
     >>> reference = new_reference()
     >>> begin(reference, 0.01)

@@ -1,9 +1,9 @@
-"""Asking where it pays: how much of a list's value the uncertainty about an item puts in doubt.
+"""Exploration in proportion to doubt: how much of a list's value depends on the uncertainty about an item.
 
-Items stand in the descending order of their estimated means; a width says how far each mean may be off. If all
-true means are within their widths, the order loses at most ``sum_i 2 width_i doubt_i`` against the best one
-(docs/learners/doubtsort.md). So an item that is not seen is asked about, by moving it to the last position that is
-seen, with a probability that makes the expected price of asking a share of ``width_i doubt_i``.
+Items are in descending order of their estimated means, and a width bounds the error of each mean. If all true
+means are within their widths, the order loses at most ``sum_i 2 width_i doubt_i`` against the best one
+(docs/theory/doubtsort.md). An unseen item is therefore explored, by moving it to the last position that is seen,
+with a probability that makes the expected cost of exploration a share of ``width_i doubt_i``.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from peekrank._jit import at, eight, if_at_most, kernel, put, same
+from peekrank._jit import kernel, load, vload, vselect_le, vsplat, vstore
 from peekrank.kernels.sorting import SortSpace, sort_descending, sort_space
 from peekrank.kernels.vectors import copy
 from peekrank.types import Floats, Ints
 
-_MOST_QUESTIONS = 0.5  # per round, so that position k is seen as it is in every other round at least
+_MAX_EXPLORATION = 0.5  # per round, so that at least every other round shows position k unchanged
 _COMPARE_UP_TO = 128  # items: below, comparing all pairs (no branches) beats trees
-_FAR = float(np.finfo(np.float64).max)  # beyond every mean
+_FAR = float(np.finfo(np.float64).max)  # larger than every mean
 
 
 class DoubtSpace(NamedTuple):
-    """Memory to work in.
+    """Working memory of `fill_doubts`.
 
     `lows` and `highs` are trees over the positions: node 1 is the root, the children of node v are 2v and 2v + 1.
     """
@@ -36,7 +36,7 @@ class DoubtSpace(NamedTuple):
 
 
 def doubt_space(m: int) -> DoubtSpace:
-    """Memory for lists of up to m items."""
+    """Allocate working memory for lists of up to m items."""
     leaves = max(8, 1 << max(0, m - 1).bit_length())
     keys, lows, highs = np.zeros(leaves), np.zeros(2 * leaves), np.zeros(2 * leaves)
     return DoubtSpace(keys, np.zeros(m, np.int64), lows, highs, sort_space(m))
@@ -44,10 +44,10 @@ def doubt_space(m: int) -> DoubtSpace:
 
 @kernel
 def fill_doubts(means: Floats, widths: Floats, weights: Floats, doubts: Floats, space: DoubtSpace) -> None:
-    """How much the positions differ in weight that the item of each position may belong to.
+    """Fill `doubts` with the spread in weight of the positions that the item at each position may belong to.
 
-    Item i may change positions with j if j is known as well as i or better, and their intervals ``mean +- width``
-    meet. The doubt of i is the weight of the highest minus that of the lowest position of all these and of i.
+    Item i may change positions with j if the width of j is at most that of i and their intervals ``mean +- width``
+    overlap. The doubt of i is the weight of the highest minus that of the lowest position of all these and of i.
     O(n log n).
 
     Parameters
@@ -57,9 +57,9 @@ def fill_doubts(means: Floats, widths: Floats, weights: Floats, doubts: Floats, 
     weights
         Weight of each position, not increasing.
     doubts
-        Filled, position by position.
+        Output, by position.
     space
-        Memory to work in.
+        Working memory.
 
     >>> means, widths, doubts = np.array([0.9, 0.6, 0.5]), np.array([0.1, 0.1, 0.3]), np.empty(3)
     >>> fill_doubts(means, widths, np.array([1.0, 0.6, 0.5]), doubts, doubt_space(3))
@@ -74,27 +74,27 @@ def fill_doubts(means: Floats, widths: Floats, weights: Floats, doubts: Floats, 
 
 @kernel
 def _compare_all(means: Floats, widths: Floats, weights: Floats, doubts: Floats, space: DoubtSpace) -> None:
-    """Eight items at a time, with every other one."""
+    """Compare all pairs, eight items at a time."""
     n = len(means)
     keys, lows, highs = space.keys, space.lows, space.highs
     for p in range(n):
         keys[p], lows[p], highs[p] = widths[p], means[p] - widths[p], means[p] + widths[p]
     for p in range(0, n, 8):
-        width, low, high = eight(keys, p), eight(lows, p), eight(highs, p)
-        top = bottom = same(0.0)
-        for j in range(n):  # the last position that meets remains
-            known, weight = same(at(widths, j)), same(at(weights, j))
-            bottom = if_at_most(known, width, if_at_most(low, same(at(highs, j)), weight, bottom), bottom)
-        for j in range(n - 1, -1, -1):  # the first one
-            known, weight = same(at(widths, j)), same(at(weights, j))
-            top = if_at_most(known, width, if_at_most(same(at(lows, j)), high, weight, top), top)
-        put(top - bottom, keys, p)
+        width, low, high = vload(keys, p), vload(lows, p), vload(highs, p)
+        top = bottom = vsplat(0.0)
+        for j in range(n):  # keeps the last position that overlaps
+            known, weight = vsplat(load(widths, j)), vsplat(load(weights, j))
+            bottom = vselect_le(known, width, vselect_le(low, vsplat(load(highs, j)), weight, bottom), bottom)
+        for j in range(n - 1, -1, -1):  # keeps the first one
+            known, weight = vsplat(load(widths, j)), vsplat(load(weights, j))
+            top = vselect_le(known, width, vselect_le(vsplat(load(lows, j)), high, weight, top), top)
+        vstore(top - bottom, keys, p)
     copy(keys[:n], doubts)
 
 
 @kernel
 def _search_trees(means: Floats, widths: Floats, weights: Floats, doubts: Floats, space: DoubtSpace) -> None:
-    """Items are put into the trees as they get less well known: each finds those it may change positions with."""
+    """Insert items into the trees by increasing width; each finds those it may change positions with."""
     n = len(means)
     leaves = 1
     while leaves < n:
@@ -124,49 +124,50 @@ def _search_trees(means: Floats, widths: Floats, weights: Floats, doubts: Floats
 
 
 @kernel
-def fill_exploration_costs(means: Floats, weights: Floats, k: int, prices: Floats) -> None:
-    """What it costs, by the means, to move the item of each position below k up to position k, the others down by one.
+def fill_exploration_costs(means: Floats, weights: Floats, k: int, costs: Floats) -> None:
+    """Fill `costs` with the cost, by the means, of moving the item at each position below k up to position k.
 
-    >>> prices = np.empty(3)
-    >>> fill_exploration_costs(np.array([0.9, 0.5, 0.1]), np.array([1.0, 0.6, 0.5]), 1, prices)
-    >>> prices.round(2)  # 0.4 x (0.9 - 0.5); 0.4 x (0.9 - 0.1) + 0.1 x (0.5 - 0.1)
+    >>> costs = np.empty(3)
+    >>> fill_exploration_costs(np.array([0.9, 0.5, 0.1]), np.array([1.0, 0.6, 0.5]), 1, costs)
+    >>> costs.round(2)  # 0.4 x (0.9 - 0.5); 0.4 x (0.9 - 0.1) + 0.1 x (0.5 - 0.1)
     array([0.  , 0.16, 0.36])
     """
-    prices[:k] = 0
+    costs[:k] = 0
     pushed = 0.0
     for p in range(k, len(means)):
         pushed += (weights[p - 1] - weights[p]) * means[p - 1]
-        prices[p] = max(0.0, pushed - (weights[k - 1] - weights[p]) * means[p])
+        costs[p] = max(0.0, pushed - (weights[k - 1] - weights[p]) * means[p])
 
 
 @kernel
 def fill_exploration_probs(
-    doubts: Floats, widths: Floats, prices: Floats, first: int, share: float, probabilities: Floats
+    doubts: Floats, widths: Floats, costs: Floats, first: int, share: float, probabilities: Floats
 ) -> float:
-    """The probability of asking about the item of each position from `first` on; 0 before. Returns their sum.
+    """Fill in the probability of exploring the item at each position from `first` on, and return the sum.
 
-    A probability is ``share x doubt x width / price``, 1 at most; all are scaled if they add up to more than a
-    half.
+    Each is ``share x doubt x width / cost``, at most 1, and 0 before `first`. All are scaled if their sum exceeds
+    1/2.
 
     >>> probabilities = np.empty(3)
-    >>> widths, prices = np.full(3, 0.2), np.array([0.0, 0.16, 0.36])
-    >>> round(fill_exploration_probs(np.array([0.0, 0.4, 0.0]), widths, prices, 1, 0.1, probabilities), 3), probabilities
+    >>> widths, costs = np.full(3, 0.2), np.array([0.0, 0.16, 0.36])
+    >>> doubts = np.array([0.0, 0.4, 0.0])
+    >>> round(fill_exploration_probs(doubts, widths, costs, 1, 0.1, probabilities), 3), probabilities
     (0.05, array([0.  , 0.05, 0.  ]))
     """
     probabilities[:first] = 0
     total = 0.0
     for p in range(first, len(doubts)):
-        worth = share * doubts[p] * widths[p]
-        probabilities[p] = 0.0 if worth == 0 else 1.0 if worth >= prices[p] else worth / prices[p]
+        budget = share * doubts[p] * widths[p]
+        probabilities[p] = 0.0 if budget == 0 else 1.0 if budget >= costs[p] else budget / costs[p]
         total += probabilities[p]
     return _scale(probabilities, first, total)
 
 
 @kernel
-def floor_probs(probabilities: Floats, first: int, least: float) -> float:
-    """Ask about the item of every position from `first` on with this probability at least. Returns the sum of probabilities.
+def floor_probs(probabilities: Floats, first: int, floor: float) -> float:
+    """Raise the probability of every position from `first` on to at least `floor`, and return the sum.
 
-    All are scaled if they add up to more than a half.
+    All are scaled if their sum exceeds 1/2.
 
     >>> probabilities = np.array([0.0, 0.3, 0.0])
     >>> floor_probs(probabilities, 1, 0.1), probabilities
@@ -174,24 +175,24 @@ def floor_probs(probabilities: Floats, first: int, least: float) -> float:
     """
     total = 0.0
     for p in range(first, len(probabilities)):
-        probabilities[p] = max(probabilities[p], least)
+        probabilities[p] = max(probabilities[p], floor)
         total += probabilities[p]
     return _scale(probabilities, first, total)
 
 
 @kernel
 def _scale(probabilities: Floats, first: int, total: float) -> float:
-    """Scale probabilities that add up to more than a half to a half; returns what they add up to."""
-    if total <= _MOST_QUESTIONS:
+    """Scale probabilities whose sum exceeds 1/2 to a sum of 1/2, and return the sum."""
+    if total <= _MAX_EXPLORATION:
         return total
     for p in range(first, len(probabilities)):
-        probabilities[p] *= _MOST_QUESTIONS / total
-    return _MOST_QUESTIONS
+        probabilities[p] *= _MAX_EXPLORATION / total
+    return _MAX_EXPLORATION
 
 
 @kernel
 def sample_position(probabilities: Floats, first: int, uniform: float) -> int:
-    """The position that a uniform number asks about; -1 for none.
+    """Return the position that a uniform number selects for exploration, or -1 for none.
 
     >>> sample_position(np.array([0.0, 0.25, 0.25]), 1, 0.3), sample_position(np.array([0.0, 0.25, 0.25]), 1, 0.6)
     (2, -1)

@@ -1,6 +1,6 @@
-"""The hypersimplex {x in [0, 1]^m, sum x = n}: its points are the inclusion probabilities of random n-sets.
+"""The hypersimplex {x in [0, 1]^m, sum x = n}, whose points are the inclusion probabilities of random n-sets.
 
-Kernels that find the point an FTRL learner plays, and that draw a set with given inclusion probabilities.
+These kernels compute the point of an FTRL learner and draw a set with given inclusion probabilities.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from peekrank._jit import kernel
 from peekrank.types import Floats, Ints
 
 _EPS = float(np.finfo(np.float64).eps)
-_FINEST = _EPS / 2  # what uniforms in [0, 1) are multiples of
-_MOST_STEPS = 200  # bisection alone needs 60; a handful of Newton steps is usual
+_FINEST = _EPS / 2  # uniforms in [0, 1) are multiples of this
+_MAX_STEPS = 200  # bisection alone needs 60; usually a handful of Newton steps suffice
 
 
 @kernel
 def smallest(values: Floats, n: int, space: Floats) -> float:
-    """The n-th smallest value, n from 1: Hoare's selection in `space`, O(m) on average."""
+    """Return the n-th smallest value, n from 1, by Hoare's selection in `space`, O(m) on average."""
     for i in range(len(values)):
         space[i] = values[i]
     low, high, wanted = 0, len(values) - 1, n - 1
@@ -50,14 +50,14 @@ def smallest(values: Floats, n: int, space: Floats) -> float:
 def tsallis_point(losses: Floats, rate: float, n: int, guess: float, x: Floats, space: Floats) -> float:
     """Fill x with the minimiser of <x, losses> - (2 / rate) sum_i sqrt(x_i) over the hypersimplex.
 
-    Returns the multiplier, the l of ``x_i = min(1, 1 / (rate (losses_i - l))^2)`` (1 where losses_i < l), which is
-    a good guess for slightly different losses; any number will do.
+    Returns the multiplier: the l of ``x_i = min(1, 1 / (rate (losses_i - l))^2)``, with 1 where losses_i < l. It
+    is a good guess for slightly different losses. Any number is a valid guess.
 
     With z_i = rate (losses_i - the n-th smallest loss), x_i = 1 / max(1, z_i + c)^2 for the one c at which these
-    add up to n. Fewer than n items can be at 1, or nothing would be left for the others: so the n-th smallest is
-    below, c > 1; and with n - 1 items at 1 and z >= 0 for the others, c <= sqrt(m - n + 1). Between these,
-    Newton's method on (sum over x_i < 1 of x_i)^(-1/2), which is linear in c if these items are tied and concave
-    in any case; a step that leaves the interval known to hold c is replaced by bisection.
+    add up to n. Fewer than n items can be at 1, since nothing would be left for the others. So the n-th smallest
+    is below 1, and c > 1. With n - 1 items at 1 and z >= 0 for the others, c <= sqrt(m - n + 1). Newton's method
+    runs on (sum over x_i < 1 of x_i)^(-1/2), which is concave in c, and linear if these items are tied. Bisection
+    replaces a step that leaves the interval known to hold c.
     """
     m = len(losses)
     if n >= m:
@@ -71,7 +71,7 @@ def tsallis_point(losses: Floats, rate: float, n: int, guess: float, x: Floats, 
     for i in range(m):
         space[i] = rate * (losses[i] - middle)
     tolerance = _EPS * n * (16 + 4 * sqrt(m))
-    for _ in range(_MOST_STEPS):
+    for _ in range(_MAX_STEPS):
         total, slope, full = 0.0, 0.0, 0
         for i in range(m):
             distance = space[i] + c
@@ -93,7 +93,7 @@ def tsallis_point(losses: Floats, rate: float, n: int, guess: float, x: Floats, 
         if not low < step < high:
             step = 0.5 * (low + high)
         if step in (low, high):
-            break  # neighbouring numbers: c is as good as can be
+            break  # neighbouring floats: c cannot be more exact
         c = step
     return middle - c / rate
 
@@ -105,9 +105,9 @@ def systematic_sample(x: Floats, n: int, start: float, ranking: Ints) -> None:
     The others follow; both parts keep the order of the items.
 
     Systematic sampling (Madow 1949): lay the x_i end to end on a line of length n, and take the items on which
-    start, start + 1, ..., start + n - 1 fall. As every x_i <= 1, no item is taken twice. Should rounding leave the
-    last position empty, it goes to the likeliest item not yet taken. An item with x_i below 2^-53 is never taken:
-    starts are no finer than that, and would take it too often if at all.
+    start, start + 1, ..., start + n - 1 fall. As every x_i <= 1, no item is taken twice. If rounding leaves the
+    last position empty, it goes to the likeliest item not yet taken. An item with x_i below 2^-53 is never taken,
+    because starts are multiples of 2^-53 and would take it too often.
     """
     taken, others, reach = 0, n, -start
     m = len(x)
@@ -120,7 +120,7 @@ def systematic_sample(x: Floats, n: int, start: float, ranking: Ints) -> None:
         elif others < m:
             ranking[others] = i
             others += 1
-        else:  # as many as there are to be left out have been: this item is taken, or one of those instead
+        else:  # m - n items are left out already: take this item, or one of those instead
             best, position = i, -1
             for p in range(n, m):
                 if x[ranking[p]] > x[best]:

@@ -1,7 +1,6 @@
-"""What answers tell of single items: counts, means, variances and how far a mean may be off.
+"""Feedback statistics of single items: counts, means, variances and confidence widths.
 
-An item that was never answered for is taken for an average one: its mean begins at the mean of the others' means,
-with the weight of one answer.
+The prior of an item is the mean of the other items' means, with the weight of one answer.
 """
 
 from __future__ import annotations
@@ -16,10 +15,10 @@ from peekrank.types import Floats, Ints
 
 
 class ItemStats(NamedTuple):
-    """Per item: sum and sum of squares of the gains answered, number of answers and of rounds it was available in.
+    """Sum and sum of squares of the observed gains, number of answers and of rounds available, per item.
 
-    `pool` holds the sum of the means of all items with an answer, and their number. `here` tells which item each
-    row of the list is that is being ranked or answered for.
+    `pool` holds the sum of the means of all items with an answer, and their number. `rows` holds the item of each
+    row of the present list.
     """
 
     sums: Floats
@@ -31,17 +30,17 @@ class ItemStats(NamedTuple):
 
 
 def new_stats(m: int) -> ItemStats:
-    """No answer about any of m items."""
+    """Return the statistics of m items without answers."""
     return ItemStats(np.zeros(m), np.zeros(m), np.zeros(m), np.zeros(m), np.zeros(2), np.arange(m))
 
 
 @kernel
 def set_items(items: ItemStats, available: Ints) -> None:
-    """Note which items the rows of the next list are.
+    """Set the items of the rows of the next list.
 
     >>> known = new_stats(5)
     >>> set_items(known, np.array([1, 4]))
-    >>> known.here[:2]
+    >>> known.rows[:2]
     array([1, 4])
     """
     for row in range(len(available)):
@@ -50,7 +49,7 @@ def set_items(items: ItemStats, available: Ints) -> None:
 
 @kernel
 def update(items: ItemStats, item: int, gain: float, decay: float) -> None:
-    """Take an answer in, after multiplying what is known of the item by `decay`.
+    """Add an answer to the statistics of an item, after multiplying them by `decay`.
 
     >>> known = new_stats(2)
     >>> update(known, 1, 1.0, 1.0)
@@ -71,7 +70,7 @@ def update(items: ItemStats, item: int, gain: float, decay: float) -> None:
 
 @kernel
 def update_from_feedback(items: ItemStats, ranking: Ints, feedback: Floats, decay: float) -> None:
-    """Take in what was answered about the first of a ranking of the items that are here; NaN: not answered."""
+    """Add the feedback on the first rows of a ranking. NaN means no answer."""
     for p in range(len(feedback)):
         if not np.isnan(feedback[p]):
             update(items, items.rows[ranking[p]], feedback[p], decay)
@@ -79,7 +78,7 @@ def update_from_feedback(items: ItemStats, ranking: Ints, feedback: Floats, deca
 
 @kernel
 def average(items: ItemStats, largest: float) -> float:
-    """What is expected of an item nothing is known of: the mean of all means, and of half the largest gain.
+    """Return the prior mean of an item without answers: the mean of all means and of half the largest gain.
 
     >>> average(new_stats(3), 1.0)
     0.5
@@ -89,7 +88,7 @@ def average(items: ItemStats, largest: float) -> float:
 
 @kernel
 def mean(items: ItemStats, item: int, prior: float) -> float:
-    """Mean gain of an item, the prior counting as one more answer.
+    """Return the mean gain of an item, counting the prior as one more answer.
 
     >>> known = new_stats(1)
     >>> update(known, 0, 1.0, 1.0)
@@ -101,7 +100,7 @@ def mean(items: ItemStats, item: int, prior: float) -> float:
 
 @kernel
 def variance(items: ItemStats, item: int, largest: float) -> float:
-    """Variance of an item's gain, as if two answers had been the smallest and the largest gain.
+    """Return the variance of an item's gain, with the smallest and the largest gain as two more answers.
 
     >>> variance(new_stats(1), 0, 1.0)
     0.25
@@ -114,7 +113,7 @@ def variance(items: ItemStats, item: int, largest: float) -> float:
 
 @kernel
 def confidence_width(items: ItemStats, item: int, largest: float) -> float:
-    """How far the mean may be off: the root of variance x ln(e + rounds available) / (answers + 1).
+    """Return the confidence width of a mean: sqrt(variance x ln(e + rounds available) / (answers + 1)).
 
     >>> confidence_width(new_stats(1), 0, 1.0)
     0.5

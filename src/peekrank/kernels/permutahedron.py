@@ -1,8 +1,8 @@
 """The permutahedron of position weights: its entropic leader, and rankings with given expected weights.
 
 For weights w(1) >= ... >= w(m) >= 0, the points are the expected weights that items can have in random rankings:
-all x with the sum of w whose h largest entries never sum to more than w(1) + ... + w(h). All here are kernels that
-work in the memory of a `Space`, whose arrays run over the items in descending order of score.
+all x with the sum of w whose h largest entries never sum to more than w(1) + ... + w(h). The kernels work in the
+memory of a `Space`, whose arrays run over the items in descending order of score.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from peekrank.types import Floats, Ints
 
 # Scores enter through differences to the first item of a block, so that exponentials never overflow and a common
 # shift of all costs changes nothing. Rounding moves expected weights by about 1e-16 of their sum W. Uniforms are
-# multiples of 2^-53: a less likely exchange is not made, so an item that is hopeless to this degree is not seen
-# until others have caught up. This adds at most g x_i, about 1e-16 g W, to the regret of a round.
+# multiples of 2^-53, so a less likely exchange is never made, and an item as unlikely as that is not seen until
+# others have caught up. This adds at most g x_i, about 1e-16 g W, to the regret of a round.
 
 
 class Space(NamedTuple):
-    """What `leader` and `draw` find, and the memory they work in."""
+    """Results and working memory of `leader` and `draw`."""
 
     order: Ints  # items by descending score
     x: Floats  # expected weight of each item of the order
@@ -34,15 +34,15 @@ class Space(NamedTuple):
     position: Ints
     givers: Ints
     surplus: Floats
-    exchanges: Ints  # how many exchanges of positions a draw tosses coins for
-    giver: Ints  # for each of them: who gives its position, who takes it, with what probability, and by whose coin
+    exchanges: Ints  # number of exchanges of positions that a draw may make
+    giver: Ints  # for each: the giver of the position, the taker, the probability, and the index of its uniform
     taker: Ints
     probability: Floats
-    coin: Ints
+    uniform: Ints
 
 
 def space(m: int) -> Space:
-    """Memory for m items."""
+    """Allocate working memory for m items."""
     return Space(
         order=np.arange(m),
         x=np.zeros(m),
@@ -57,17 +57,18 @@ def space(m: int) -> Space:
         giver=np.zeros(m, dtype=np.int64),
         taker=np.zeros(m, dtype=np.int64),
         probability=np.zeros(m),
-        coin=np.zeros(m, dtype=np.int64),
+        uniform=np.zeros(m, dtype=np.int64),
     )
 
 
 @kernel
 def leader(scores: Floats, rate: float, weights: Floats, s: Space) -> int:
-    """Maximise ``<x, scores> - (1/rate) sum_i x_i ln x_i`` over the permutahedron; the number of blocks.
+    """Maximise ``<x, scores> - (1/rate) sum_i x_i ln x_i`` over the permutahedron.
 
-    Sort by score. Each block of the order shares the weights of its positions in proportion to exp(rate * score).
-    The factor of proportion must not fall from one block to the next; where it does, pool the two. Exponents are
-    differences of scores and never positive: nothing overflows, and what underflows is too small to be drawn.
+    Returns the number of blocks. Sort by score. Each block of the order shares the weights of its positions in
+    proportion to exp(rate * score). The factor of proportion must not fall from one block to the next; where it
+    does, pool the two. Exponents are differences of scores and never positive, so nothing overflows, and underflow
+    affects only items too unlikely to be drawn.
     """
     if not resort_descending(scores, s.order):
         merge_descending(scores, s.order, s.position)
@@ -101,7 +102,7 @@ def draw(weights: Floats, k: int, blocks: int, uniforms: Floats, ranking: Ints, 
     find_exchanges(weights, blocks, s)
     for p in range(len(weights)):
         s.seen[p] = p < k
-    expect(s.seen, s)
+    expected_values(s.seen, s)
     exchange(uniforms, ranking, s)
 
 
@@ -126,9 +127,9 @@ def find_exchanges(weights: Floats, blocks: int, s: Space) -> None:
                 given = min(surplus, need)
                 s.giver[count], s.taker[count] = giver, p
                 s.probability[count] = given / (surplus + need + max(s.x[giver] - s.x[p], 0.0))
-                s.coin[count] = p  # settling an item takes its own coin
+                s.uniform[count] = p  # settling an item uses its own uniform
                 if surplus <= need:
-                    s.coin[count] = giver
+                    s.uniform[count] = giver
                     waiting -= 1
                 else:
                     s.surplus[waiting - 1] = surplus - given
@@ -138,10 +139,10 @@ def find_exchanges(weights: Floats, blocks: int, s: Space) -> None:
 
 
 @kernel
-def expect(values: Floats, s: Space) -> None:
-    """Turn the values of positions into what the items of the order can expect of a draw.
+def expected_values(values: Floats, s: Space) -> None:
+    """Replace the values of positions by the expected values of the items of the order in a draw.
 
-    An exchange mixes what two items can expect, as it mixes their expected weights.
+    An exchange mixes the expected values of two items as it mixes their expected weights.
     """
     for e in range(s.exchanges[0]):
         mixed = s.probability[e] * (values[s.giver[e]] - values[s.taker[e]])
@@ -155,7 +156,7 @@ def exchange(uniforms: Floats, ranking: Ints, s: Space) -> None:
     for p in range(len(ranking)):
         s.position[p] = p
     for e in range(s.exchanges[0]):
-        if 1 - uniforms[s.coin[e]] <= s.probability[e]:  # with probabilities below the grid of the uniforms: never
+        if 1 - uniforms[s.uniform[e]] <= s.probability[e]:  # never, if that is below the grid of the uniforms
             giver, taker = s.giver[e], s.taker[e]
             s.position[giver], s.position[taker] = s.position[taker], s.position[giver]
     for p in range(len(ranking)):
@@ -163,7 +164,7 @@ def exchange(uniforms: Floats, ranking: Ints, s: Space) -> None:
 
 
 class Pairs(NamedTuple):
-    """What a question about one item means for another, and the memory to work it out."""
+    """Effect of exploring one item on the propensity of another, and the memory to compute it."""
 
     at: Floats  # of an item drawn to each position: the probability to stand at position k,
     off: Floats  # and, if another does, not to be seen
@@ -172,15 +173,15 @@ class Pairs(NamedTuple):
     joint: Floats
 
 
-def pairs(m: int, most: int = 128) -> Pairs:
-    """Memory for m items, in pools of up to `most`."""
-    together = min(m, most)
+def pairs(m: int, limit: int = 128) -> Pairs:
+    """Allocate working memory for m items, in pools of up to `limit`."""
+    together = min(m, limit)
     return Pairs(np.zeros(m), np.zeros(m), np.zeros(m), np.zeros(together), np.zeros((together, together)))
 
 
 @kernel
 def fill_pairs(n: int, k: int, begin: int, end: int, pair: Pairs) -> None:
-    """What positions mean in lists of n items, where those from `begin` to `end`, k among them, are shuffled."""
+    """Fill in the effect of positions in lists of n items that shuffle positions `begin` to `end`, k included."""
     for p in range(n):
         tied = begin <= p < end
         pair.at[p] = 1 / (end - begin) if tied else 0.0
@@ -189,23 +190,22 @@ def fill_pairs(n: int, k: int, begin: int, end: int, pair: Pairs) -> None:
 
 @kernel
 def propensities_with_exploration(
-    asked: Floats, seen: Floats, blocks: int, s: Space, pair: Pairs, out: Floats
+    explore_probs: Floats, seen: Floats, blocks: int, s: Space, pair: Pairs, out: Floats
 ) -> None:
-    """The probability of each item to be seen, where with probability ``asked[j]`` item j is moved up to position k.
+    """Fill `out` with the propensities if item j is moved up to position k with probability ``explore_probs[j]``.
 
-    `seen`, in the order, is the probability without questions. A question shows its item, and hides the one that
-    stands at position k, if its own item would not be seen otherwise. What becomes of two items of a pool depends
-    on each other: all pairs are followed through the exchanges. NaN where a pool around position k is too large
-    for it.
+    `seen`, in the order, holds the propensities without exploration. Exploration shows its item and, if that item
+    would not be seen otherwise, hides the one at position k. The positions of two items of a pool are dependent,
+    so all pairs are followed through the exchanges. The result is NaN if a pool around position k is too large.
     """
     m, all_off = len(out), 0.0
     for p in range(m):
         pair.expected[p] = pair.off[p]
-    expect(pair.expected, s)
+    expected_values(pair.expected, s)
     for p in range(m):
         item = s.order[p]
-        out[item] = seen[p] + (1 - seen[p]) * asked[item]
-        all_off += asked[item] * pair.expected[p]
+        out[item] = seen[p] + (1 - seen[p]) * explore_probs[item]
+        all_off += explore_probs[item] * pair.expected[p]
     if all_off == 0:
         return
     for b in range(blocks):
@@ -221,20 +221,20 @@ def propensities_with_exploration(
         _follow_pairs(first, n, s, pair)
         elsewhere = all_off
         for p in range(first, first + n):
-            elsewhere -= asked[s.order[p]] * pair.expected[p]
+            elsewhere -= explore_probs[s.order[p]] * pair.expected[p]
         for a in range(n):
             lost = pair.alone[a] * elsewhere
             for c in range(n):
-                lost += pair.joint[a, c] * asked[s.order[first + c]]
+                lost += pair.joint[a, c] * explore_probs[s.order[first + c]]
             item = s.order[first + a]
             out[item] = min(1.0, max(0.0, out[item] - lost))
 
 
 @kernel
 def _follow_pairs(first: int, n: int, s: Space, pair: Pairs) -> None:
-    """Probabilitys of n items of the order to stand at position k, while another one of them is not seen.
+    """Compute the joint probability that one of n items is at position k and another one is not seen.
 
-    An exchange of two items mixes the numbers of the one with those of the other.
+    An exchange of two items mixes their probabilities.
     """
     alone, joint = pair.alone, pair.joint
     for a in range(n):

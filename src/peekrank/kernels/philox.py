@@ -1,8 +1,8 @@
-"""Random numbers by number: Philox, a generator without a state to carry from round to round.
+"""Counter-based random numbers: Philox, a generator without state.
 
-Round n of key s draws the same uniforms wherever and whenever it is asked for them: a log that numbers its rounds
-needs no randomness beside the numbers. The uniforms are those of NumPy's ``Philox(key=s, counter=[0, n, 0, 0])``
-(Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011).
+Round n of key s always draws the same uniforms, so a log that numbers its rounds need not store them. The uniforms
+are those of NumPy's ``Philox(key=s, counter=[0, n, 0, 0])`` (Salmon, Moraes, Dror and Shaw, "Parallel random
+numbers: as easy as 1, 2, 3", SC 2011).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SHIFT, _UNIT = np.uint64(11), 2.0**-53  # the first 53 bits of a word, as a num
 
 @kernel
 def _upper_word(a: np.uint64, b: np.uint64) -> np.uint64:
-    """The upper 64 bits of a product of two words, by halves."""
+    """Return the upper 64 bits of the product of two words."""
     a0, a1, b0, b1 = a & _LOW, a >> _HALF, b & _LOW, b >> _HALF
     middle = a1 * b0 + ((a0 * b0) >> _HALF)
     other = a0 * b1 + (middle & _LOW)
@@ -41,11 +41,11 @@ def fill_uniforms(key: int, number: int, out: Floats) -> None:
     Parameters
     ----------
     key
-        Which of 2^63 sequences.
+        Index of the sequence, from 0 to 2^63 - 1.
     number
-        Which round of it, from 0 to 2^63 - 1.
+        Round, from 0 to 2^63 - 1.
     out
-        As many numbers as are wanted; the first ones do not depend on how many these are.
+        Output. The first numbers do not depend on its length.
     """
     for start in range(0, len(out), 4):
         x0, x1, x2, x3 = np.uint64(start // 4 + 1), np.uint64(number), np.uint64(0), np.uint64(0)

@@ -1,4 +1,4 @@
-"""Ways of making a ranking: sorting scores, shuffling items. All are kernels that fill `ranking` in place."""
+"""Kernels that fill `ranking` in place: sort by scores, shuffle, move items."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import numpy as np
 from peekrank._jit import kernel
 from peekrank.types import Floats, Ints
 
-_COUNT_UP_TO = 32  # below, comparing all pairs (no branches) beats every sort
+_COUNT_UP_TO = 32  # up to here, comparing all pairs without branches is faster than any sort
 _BUCKETS_PER_ITEM = 2
 _MOVES_PER_ITEM = 8
 
 
 class SortSpace(NamedTuple):
-    """Memory that a sort works in."""
+    """Working memory of a sort."""
 
     keys: Floats
     buckets: Ints
@@ -23,13 +23,13 @@ class SortSpace(NamedTuple):
 
 
 def sort_space(m: int) -> SortSpace:
-    """Memory for sorting m scores."""
+    """Allocate working memory for sorting m scores."""
     return SortSpace(np.zeros(m), np.zeros(_BUCKETS_PER_ITEM * m, np.int64), np.zeros(m, np.int64))
 
 
 @kernel
 def sort_descending(scores: Floats, ranking: Ints, space: SortSpace) -> None:
-    """Rank items by descending score, ties by index: a stable sort, O(m log m) whatever the scores."""
+    """Rank items by descending score, ties by index: a stable sort in O(m log m)."""
     if len(scores) <= _COUNT_UP_TO:
         _sort_by_counting(scores, ranking, space.bucket_of)
     elif not _sort_by_buckets(scores, ranking, space):
@@ -53,14 +53,14 @@ def _sort_by_counting(scores: Floats, ranking: Ints, rank: Ints) -> None:
 
 @kernel
 def _sort_by_buckets(scores: Floats, ranking: Ints, space: SortSpace) -> bool:
-    """Spread the scores over equal intervals, then insert; give up where they crowd into few intervals."""
+    """Sort by equal intervals, then by insertion; return False if the scores crowd into few intervals."""
     m = len(scores)
     low = high = scores[0]
     for i in range(m):
         low, high = min(low, scores[i]), max(high, scores[i])
     count = _BUCKETS_PER_ITEM * m
     per_unit = (count - 1) / (high - low)
-    if not 0 < per_unit < np.inf:  # all scores equal, or nearly so; or further apart than the largest number
+    if not 0 < per_unit < np.inf:  # scores are all (nearly) equal, or their range overflows
         return False
     space.buckets[:count] = 0
     for i in range(m):
@@ -97,7 +97,7 @@ def _sort_by_buckets(scores: Floats, ranking: Ints, space: SortSpace) -> bool:
 
 @kernel
 def merge_descending(scores: Floats, ranking: Ints, other: Ints) -> None:
-    """What `sort_descending` does, by merging alone: for sorts that are rare, as it is soon compiled.
+    """Sort like `sort_descending`, by merging alone. It compiles faster, for sorts that are rare.
 
     >>> ranking = np.empty(3, np.int64)
     >>> merge_descending(np.array([1.0, 3.0, 1.0]), ranking, np.empty(3, np.int64))
@@ -126,7 +126,7 @@ def merge_descending(scores: Floats, ranking: Ints, other: Ints) -> None:
 
 @kernel
 def move_up(ranking: Ints, position: int, to: int) -> None:
-    """Move the item of a position up to another one; those it passes move down by one.
+    """Move the item at `position` up to position `to`, and those it passes down by one.
 
     >>> ranking = np.array([4, 7, 9])
     >>> move_up(ranking, 2, 0)
@@ -141,7 +141,7 @@ def move_up(ranking: Ints, position: int, to: int) -> None:
 
 @kernel
 def position_of(scores: Floats, item: int) -> int:
-    """Position of an item in the descending order of scores, the first being 0; ties go by index.
+    """Return the position of an item in the descending order of scores, from 0; ties go by index.
 
     >>> position_of(np.array([1.0, 3.0, 1.0]), 2)
     2
@@ -154,7 +154,7 @@ def position_of(scores: Floats, item: int) -> int:
 
 @kernel
 def shuffle(uniforms: Floats, ranking: Ints) -> None:
-    """Uniformly random ranking from m - 1 uniforms (Fisher and Yates)."""
+    """Fill `ranking` with a uniformly random permutation, from m - 1 uniforms (Fisher and Yates)."""
     m = len(ranking)
     for i in range(m):
         ranking[i] = i
@@ -181,7 +181,7 @@ def move_to_front(ranking: Ints, first: int, last: int, space: Ints) -> None:
 
 @kernel
 def resort_descending(scores: Floats, ranking: Ints) -> bool:
-    """Mend a ranking whose scores have changed a little since; False, and no order, if they changed much."""
+    """Re-sort a ranking whose scores changed a little; return False, with no valid order, if they changed much."""
     moves_left = _MOVES_PER_ITEM * len(scores)
     for i in range(1, len(scores)):
         item = ranking[i]

@@ -1,12 +1,12 @@
-"""Triangular factors of sums of squares: rows rotated in, systems solved, diagonals changed.
+"""Triangular factors of least-squares problems: add rows, solve systems, change diagonals.
 
-A factor is an upper triangle R, a square array with zeros below the diagonal. Row j is zero from ``ends[j]`` on:
-columns that never meet in a row, as those of one-hot blocks, cost what their blocks cost. Right-hand sides B go
-along. A column that has been zero in every row has a zero on the diagonal: it has no part in any solution.
+A factor is an upper triangular square array R. Row j is zero from ``ends[j]`` on, so columns that never occur in
+the same row, such as those of one-hot blocks, cost no more than their blocks. The right-hand sides B are updated
+with R. A column that has been zero in every row has a zero on the diagonal and no part in any solution.
 
-The number of columns is a multiple of `BLOCK`, filled up by columns of zeros, and so is every end of a row: loops
-then run over whole vectors of the processor, and over eight rows at a time. Their indices are unsigned: numba
-looks for negative ones otherwise, which keeps it from using vectors.
+The number of columns and all row ends are multiples of `BLOCK`, with columns of zeros as padding. Loops then run
+over whole SIMD vectors and over eight rows at a time. Their indices are unsigned, because numba checks signed ones
+for negative values and then does not vectorise.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from peekrank._jit import at, eight, kernel, put, same, some, total
+from peekrank._jit import kernel, load, vany, vload, vsplat, vstore, vsum
 from peekrank.types import Floats, Ints
 
 BLOCK = 8
@@ -27,7 +27,7 @@ Eight = tuple[float, float, float, float, float, float, float, float]
 
 
 def whole_blocks(columns: int) -> int:
-    """The number of columns of a factor that has room for so many.
+    """Round a number of columns up to a multiple of `BLOCK`.
 
     >>> whole_blocks(9)
     16
@@ -36,7 +36,7 @@ def whole_blocks(columns: int) -> int:
 
 
 def row_ends(columns: int) -> Ints:
-    """Where the rows of a diagonal factor end.
+    """Return the row ends of a diagonal factor.
 
     >>> row_ends(16)
     array([ 8,  8,  8,  8,  8,  8,  8,  8, 16, 16, 16, 16, 16, 16, 16, 16])
@@ -46,28 +46,28 @@ def row_ends(columns: int) -> Ints:
 
 @kernel
 def block_dot(x: Floats, y: Floats) -> float:
-    """Inner product of vectors of whole blocks.
+    """Return the inner product of vectors of whole blocks.
 
     >>> block_dot(np.ones(8), np.arange(8.0))
     28.0
     """
-    products = eight(x, 0) * eight(y, 0)
+    products = vload(x, 0) * vload(y, 0)
     for j in range(BLOCK, len(x), BLOCK):
-        products = products + eight(x, j) * eight(y, j)
-    return total(products)
+        products = products + vload(x, j) * vload(y, j)
+    return vsum(products)
 
 
 @kernel
 def rotate(R: Floats, ends: Ints, B: Floats, x: Floats, y: Floats) -> None:
     """Add a row (x | y) to the factor (R | B) by Givens rotations, one for each number of x that is not 0.
 
-    Afterwards ``R'R`` has grown by ``x x'`` and ``R'B`` by ``x y'``; x is 0, and y holds what no column of R
-    explains: its square is what the least sum of squares has grown by.
+    This adds ``x x'`` to ``R'R`` and ``x y'`` to ``R'B``. Afterwards x is 0, and y holds the residual that no
+    column of R explains: its square is the increase of the residual sum of squares.
 
     Parameters
     ----------
     R, ends, B
-        The factor, where its rows end, and right-hand sides, row by row.
+        The factor, its row ends, and the right-hand sides, row by row.
     x, y
         The row; both change.
 
@@ -104,7 +104,7 @@ def rotate(R: Floats, ends: Ints, B: Floats, x: Floats, y: Floats) -> None:
 
 @kernel
 def _last_end(ends: Ints, j: int) -> int:
-    """Where the longest of the eight rows from j on ends."""
+    """Return the largest row end of the eight rows from j on."""
     end: int = ends[j]
     for q in range(j + 1, j + BLOCK):
         end = max(end, ends[q])
@@ -112,19 +112,19 @@ def _last_end(ends: Ints, j: int) -> int:
 
 
 class Panel(NamedTuple):
-    """Memory to solve in: eight rows of a factor, and which systems are not 0 so far."""
+    """Working memory of a solver: eight rows of a factor, and the systems that are not 0 so far."""
 
     rows: Floats
     systems: Ints
 
 
 def panel(systems: int) -> Panel:
-    """Memory for so many systems."""
+    """Allocate working memory for a number of systems."""
     return Panel(aligned(BLOCK * _WIDTH), np.zeros(systems, np.int64))
 
 
 def aligned(*shape: int) -> Floats:
-    """Zeros that begin where a line of the processor's cache does: eight numbers are never in two of them."""
+    """Return an array of zeros aligned to a cache line, so that no block of eight straddles two lines."""
     count = prod(shape)
     numbers = np.zeros(count + BLOCK)
     first = -numbers.ctypes.data % _LINE // numbers.itemsize
@@ -133,13 +133,13 @@ def aligned(*shape: int) -> Floats:
 
 @kernel
 def _invert(R: Floats, j: int, rows: Floats) -> None:
-    """Fill a panel with the inverse of the triangle of eight rows from j on, 0 where its diagonal is."""
+    """Fill a panel with the inverse of the triangle of eight rows from j on, with 0 for a zero on the diagonal."""
     for q in range(BLOCK - 1, -1, -1):
-        row, own = R[j + q], at(R[j + q], j + q)
-        inverse = eight(_UNITS, q * BLOCK)
+        row, own = R[j + q], load(R[j + q], j + q)
+        inverse = vload(_UNITS, q * BLOCK)
         for r in range(BLOCK - 1, q, -1):
-            inverse = inverse - at(row, j + r) * eight(rows, r * BLOCK)
-        put((1 / own if own != 0 else 0.0) * inverse, rows, q * BLOCK)
+            inverse = inverse - load(row, j + r) * vload(rows, r * BLOCK)
+        vstore((1 / own if own != 0 else 0.0) * inverse, rows, q * BLOCK)
 
 
 @kernel
@@ -156,47 +156,47 @@ def solve(R: Floats, ends: Ints, panel: Panel, b: Floats) -> None:
     for j in range(len(b) - BLOCK, -1, -BLOCK):
         _invert(R, j, rows)
         _subtract_products(R, j, _last_end(ends, j), b)
-        left = eight(b, j)
+        left = vload(b, j)
         for q in range(BLOCK):
-            b[j + q] = total(eight(rows, q * BLOCK) * left)
+            b[j + q] = vsum(vload(rows, q * BLOCK) * left)
 
 
 @kernel
 def _subtract_products(R: Floats, j: int, end: int, b: Floats) -> None:
-    """Subtract what eight rows from j on make of the columns behind their triangle."""
+    """Subtract the products of eight rows from j on with the columns right of their triangle."""
     r0, r1, r2, r3, r4, r5, r6, r7 = R[j], R[j + 1], R[j + 2], R[j + 3], R[j + 4], R[j + 5], R[j + 6], R[j + 7]
-    p0 = p1 = p2 = p3 = p4 = p5 = p6 = p7 = same(0.0)
+    p0 = p1 = p2 = p3 = p4 = p5 = p6 = p7 = vsplat(0.0)
     for i in range(j + BLOCK, end, BLOCK):
-        x = eight(b, i)
-        p0, p1, p2, p3 = p0 + x * eight(r0, i), p1 + x * eight(r1, i), p2 + x * eight(r2, i), p3 + x * eight(r3, i)
-        p4, p5, p6, p7 = p4 + x * eight(r4, i), p5 + x * eight(r5, i), p6 + x * eight(r6, i), p7 + x * eight(r7, i)
-    b[j] -= total(p0)
-    b[j + 1] -= total(p1)
-    b[j + 2] -= total(p2)
-    b[j + 3] -= total(p3)
-    b[j + 4] -= total(p4)
-    b[j + 5] -= total(p5)
-    b[j + 6] -= total(p6)
-    b[j + 7] -= total(p7)
+        x = vload(b, i)
+        p0, p1, p2, p3 = p0 + x * vload(r0, i), p1 + x * vload(r1, i), p2 + x * vload(r2, i), p3 + x * vload(r3, i)
+        p4, p5, p6, p7 = p4 + x * vload(r4, i), p5 + x * vload(r5, i), p6 + x * vload(r6, i), p7 + x * vload(r7, i)
+    b[j] -= vsum(p0)
+    b[j + 1] -= vsum(p1)
+    b[j + 2] -= vsum(p2)
+    b[j + 3] -= vsum(p3)
+    b[j + 4] -= vsum(p4)
+    b[j + 5] -= vsum(p5)
+    b[j + 6] -= vsum(p6)
+    b[j + 7] -= vsum(p7)
 
 
 @kernel
 def solve_transposed(R: Floats, ends: Ints, panel: Panel, U: Floats, count: int) -> None:
     """Replace each of the first rows u of U by the solution x of ``R' x = u``, eight columns at a time.
 
-    A product with the inverse of a triangle of eight rows takes as many multiplications as solving, none of which
-    waits for another. What is behind the triangle is copied to the panel, a piece that stays in cache at a time.
+    Multiplying by the inverse of a triangle of eight rows takes as many multiplications as solving, and they are
+    independent. The columns right of the triangle are copied to the panel in pieces that fit the cache.
 
     Parameters
     ----------
     R, ends
-        The factor, and where its rows end.
+        The factor and its row ends.
     panel
-        Memory made by `panel`.
+        Working memory from `panel`.
     U
         One row for each system.
     count
-        How many rows there are to solve for.
+        Number of rows to solve for.
 
     >>> R, U = np.eye(8), np.ones((1, 8))
     >>> R[0, :2] = 2, 6
@@ -209,7 +209,7 @@ def solve_transposed(R: Floats, ends: Ints, panel: Panel, U: Floats, count: int)
         found = 0
         _invert(R, j, rows)
         for c in range(count):
-            if some(eight(U[c], j)):
+            if vany(vload(U[c], j)):
                 _solve_eight(rows, U[c], j)
                 systems[found] = c
                 found += 1
@@ -217,43 +217,43 @@ def solve_transposed(R: Floats, ends: Ints, panel: Panel, U: Floats, count: int)
         for begin in range(j + BLOCK, end, _WIDTH):
             last = min(begin + _WIDTH, end)
             _fill_panel(R, j, begin, last, rows)
-            for s in range(0, found, 2):  # of an odd number the last one is taken with itself
+            for s in range(0, found, 2):  # if the number is odd, the last one is paired with itself
                 _subtract(rows, j, begin, last, U[systems[s]], U[systems[min(s + 1, found - 1)]])
 
 
 @kernel
 def _fill_panel(R: Floats, j: int, begin: int, end: int, rows: Floats) -> None:
-    """Copy eight rows from j on: eight numbers of each, then the next eight of each, between two columns."""
+    """Copy eight rows from j on between two columns: eight numbers of each, then the next eight of each."""
     for q in range(BLOCK):
         row = R[j + q]
         for i in range(begin, end, BLOCK):
-            put(eight(row, i), rows, (i - begin + q) * BLOCK)
+            vstore(vload(row, i), rows, (i - begin + q) * BLOCK)
 
 
 @kernel
 def _solve_eight(rows: Floats, u: Floats, j: int) -> None:
-    """Solve for eight columns, whose inverse is in the panel."""
-    solved = at(u, j) * eight(rows, 0)
+    """Solve for the eight columns whose inverse is in the panel."""
+    solved = load(u, j) * vload(rows, 0)
     for q in range(1, BLOCK):
-        solved = solved + at(u, j + q) * eight(rows, q * BLOCK)
-    put(solved, u, j)
+        solved = solved + load(u, j + q) * vload(rows, q * BLOCK)
+    vstore(solved, u, j)
 
 
 @kernel
 def _subtract(rows: Floats, j: int, begin: int, end: int, u: Floats, v: Floats) -> None:
-    """Subtract what eight numbers from j on contribute to others, for two systems."""
-    a0, a1, a2, a3 = at(u, j), at(u, j + 1), at(u, j + 2), at(u, j + 3)
-    a4, a5, a6, a7 = at(u, j + 4), at(u, j + 5), at(u, j + 6), at(u, j + 7)
-    b0, b1, b2, b3 = at(v, j), at(v, j + 1), at(v, j + 2), at(v, j + 3)
-    b4, b5, b6, b7 = at(v, j + 4), at(v, j + 5), at(v, j + 6), at(v, j + 7)
+    """Subtract the contribution of eight unknowns from j on to the others, for two systems."""
+    a0, a1, a2, a3 = load(u, j), load(u, j + 1), load(u, j + 2), load(u, j + 3)
+    a4, a5, a6, a7 = load(u, j + 4), load(u, j + 5), load(u, j + 6), load(u, j + 7)
+    b0, b1, b2, b3 = load(v, j), load(v, j + 1), load(v, j + 2), load(v, j + 3)
+    b4, b5, b6, b7 = load(v, j + 4), load(v, j + 5), load(v, j + 6), load(v, j + 7)
     for i in range(begin, end, BLOCK):
         p = (i - begin) * BLOCK
-        r0, r1, r2, r3 = eight(rows, p), eight(rows, p + 8), eight(rows, p + 16), eight(rows, p + 24)
-        x = eight(u, i) - ((a0 * r0 + a1 * r1) + (a2 * r2 + a3 * r3))
-        y = eight(v, i) - ((b0 * r0 + b1 * r1) + (b2 * r2 + b3 * r3))
-        r0, r1, r2, r3 = eight(rows, p + 32), eight(rows, p + 40), eight(rows, p + 48), eight(rows, p + 56)
-        put(x - ((a4 * r0 + a5 * r1) + (a6 * r2 + a7 * r3)), u, i)
-        put(y - ((b4 * r0 + b5 * r1) + (b6 * r2 + b7 * r3)), v, i)
+        r0, r1, r2, r3 = vload(rows, p), vload(rows, p + 8), vload(rows, p + 16), vload(rows, p + 24)
+        x = vload(u, i) - ((a0 * r0 + a1 * r1) + (a2 * r2 + a3 * r3))
+        y = vload(v, i) - ((b0 * r0 + b1 * r1) + (b2 * r2 + b3 * r3))
+        r0, r1, r2, r3 = vload(rows, p + 32), vload(rows, p + 40), vload(rows, p + 48), vload(rows, p + 56)
+        vstore(x - ((a4 * r0 + a5 * r1) + (a6 * r2 + a7 * r3)), u, i)
+        vstore(y - ((b4 * r0 + b5 * r1) + (b6 * r2 + b7 * r3)), v, i)
 
 
 @kernel
@@ -269,14 +269,14 @@ def _add_eight(coefficients: Eight, A: Floats, r: int, begin: int, end: int, out
 
 @kernel
 def _add_rows_above(A: Floats, ends: Ints, B: Floats, i: int, sign: float) -> None:
-    """Add to row i of (A | B) every row r above it, times sign A[r, i]; what is left of the diagonal stays 0."""
+    """Add to row i of (A | B) every row r above it, times sign A[r, i]; entries left of the diagonal stay 0."""
     row, begin = A[i], i // BLOCK * BLOCK
     for r in range(0, i, BLOCK):
-        some = False
+        any_row = False
         for q in range(r, min(r + BLOCK, i)):
             a = sign * A[q, i]
             if a != 0:
-                some = True
+                any_row = True
                 ends[i] = max(ends[i], ends[q])
                 for side in range(B.shape[1]):
                     B[i, side] += a * B[q, side]
@@ -284,7 +284,7 @@ def _add_rows_above(A: Floats, ends: Ints, B: Floats, i: int, sign: float) -> No
                     above = A[q]
                     for j in range(np.uint64(begin), np.uint64(ends[i])):
                         row[j] += a * above[j]
-        if some and r < begin:
+        if any_row and r < begin:
             coefficients = (
                 sign * A[r, i], sign * A[r + 1, i], sign * A[r + 2, i], sign * A[r + 3, i],
                 sign * A[r + 4, i], sign * A[r + 5, i], sign * A[r + 6, i], sign * A[r + 7, i],
@@ -295,7 +295,7 @@ def _add_rows_above(A: Floats, ends: Ints, B: Floats, i: int, sign: float) -> No
 
 @kernel
 def square(R: Floats, ends: Ints, B: Floats) -> None:
-    """Replace R by the upper triangle of ``R'R`` and B by ``R'B``: from the last row up, each needs those above.
+    """Replace R by the upper triangle of ``R'R`` and B by ``R'B``, from the last row up.
 
     >>> R, B = np.eye(8), np.ones((8, 1))
     >>> R[0, :2] = 2, 6
@@ -317,7 +317,7 @@ def square(R: Floats, ends: Ints, B: Floats) -> None:
 def cholesky(A: Floats, ends: Ints, B: Floats) -> None:
     """Undo `square`: replace A by R with ``R'R = A`` and B by the solution X of ``R'X = B``.
 
-    A column whose pivot is not positive becomes one that has been zero in every row.
+    A column whose pivot is not positive becomes a column of zeros.
 
     >>> A, B = np.eye(8), np.ones((8, 1))
     >>> A[:2, :2], B[:2, 0] = [[4, 12], [0, 37]], [2, 7]

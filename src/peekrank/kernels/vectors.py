@@ -1,4 +1,4 @@
-"""Inner products and sums of rows in single precision, and the softmax, for kernels."""
+"""Vector kernels: inner products and sums of rows in single precision, softmax, normal random numbers."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from peekrank._jit import kernel, sum_kernel
+from peekrank._jit import kernel, reassociating_kernel
 from peekrank.types import Features, Floats, Ints
 
 Weights = NDArray[np.float32]
 Real = TypeVar("Real", np.float32, np.float64)
 
 
-@sum_kernel
+@reassociating_kernel
 def dot(x: NDArray[Real], y: NDArray[Real]) -> Real:
-    """Inner product, in the precision of the vectors.
+    """Return the inner product, in the precision of the vectors.
 
     >>> float(dot(np.float32([1, 2]), np.float32([3, 4])))
     11.0
@@ -64,7 +64,7 @@ def add(x: Weights, factor: float, out: Weights) -> None:
 
 @kernel
 def shrink_into_ball(w: Weights, radius: float) -> None:
-    """Replace a vector that is longer than the radius by the nearest one that is not.
+    """Project a vector onto the ball of a radius.
 
     >>> w = np.float32([3, 4])
     >>> shrink_into_ball(w, 2.5)
@@ -80,18 +80,18 @@ def shrink_into_ball(w: Weights, radius: float) -> None:
 
 @kernel
 def add_rows(X: Features, rows: Ints, slopes: Floats, factor: float, out: Weights) -> None:
-    """Add factor times slope times row; four rows at a time, so that `out` is read and written less often.
+    """Add factor times slope times row to `out`, four rows at a time to save memory traffic.
 
     Parameters
     ----------
     X, slopes
         Rows, and the slope of each.
     rows
-        Numbers of the rows to add.
+        Indices of the rows to add.
     factor
-        What all slopes are multiplied by.
+        Factor of all slopes.
     out
-        What is added to.
+        The vector to add to.
 
     >>> out = np.float32([0, 1])
     >>> add_rows(np.float32([[1, 0], [2, 3]]), np.array([1]), np.array([7.0, 0.5]), 2.0, out)
@@ -116,7 +116,7 @@ def add_rows(X: Features, rows: Ints, slopes: Floats, factor: float, out: Weight
 
 @kernel
 def all_finite(numbers: NDArray[Any]) -> bool:
-    """Whether no number is NaN or infinite, nor their sum.
+    """Return whether all numbers, and their sum, are finite.
 
     >>> all_finite(np.array([1.0, np.nan]))
     False
@@ -153,9 +153,9 @@ def fill_normals(uniforms: Floats, out: Floats) -> None:
     Parameters
     ----------
     uniforms
-        Independent and uniform in [0, 1), an even number of them.
+        Independent and uniform in [0, 1); an even number of them.
     out
-        As many numbers, or more, of which the others stay.
+        Output, at least as long. Further numbers stay unchanged.
 
     >>> out = np.empty(2)
     >>> fill_normals(np.array([1 - exp(-2), 0.25]), out)

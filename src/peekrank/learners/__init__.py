@@ -1,6 +1,6 @@
 """Learners, one file or folder each, imported on first use. `learner` builds one from its specification.
 
-Learners share `_shared`, `_finite_games` and `_team`, and never import each other.
+Learners share `_shared`, `_finite_games` and `_champion`, and never import each other.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ if TYPE_CHECKING:
     from peekrank.learners.uniform import Uniform
     from peekrank.types import Learner
 
-FINITE = ("nw2", "feedexp3")  # those that list all actions of a game, which takes time
+FINITE = ("nw2", "feedexp3")  # these enumerate all actions of a game, which takes time
 
 
 def learner(text: str, **context: Any) -> Learner:
-    """The learner that a specification names.
+    """Build the learner that a specification names.
 
     `context` fills fields that the specification leaves open, if the learner has them.
 
-    >>> from peekrank.measures import DCG
-    >>> learner("rtop1f:order=fixed", measure=DCG(), horizon=10_000)
-    RTop1F(measure=DCG(cutoff=None, gains='exponential'), horizon=10000, max_grade=1, order='fixed', blocks=None, ...)
+    >>> from peekrank.measures import DCG >>> learner("rtop1f:order=fixed", measure=DCG(), horizon=10_000)
+    RTop1F(measure=DCG(cutoff=None, gains='exponential'), horizon=10000, max_grade=1, order='fixed', blocks=None,
+    ...)
     """
     made: Learner = parse("learner", LEARNERS, text, **context)
     return made

@@ -1,7 +1,8 @@
-"""Finite games through the kernels of ranking learners.
+"""Finite games for the kernels of ranking learners.
 
 A ranking game has rankings as actions, and the k answers are the digits of its feedback symbol. Any other game is
-a list of its actions: the one shown first is played, and the one answer (k = 1) is the number of its symbol.
+a list of actions. The learner plays the one it ranks first, and the single answer (k = 1) is the index of its
+symbol.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ from peekrank.games.ranking import ranking_game
 from peekrank.learners._shared import answered
 from peekrank.types import Floats, Ints, Measure, Shape
 
-MOST_ACTIONS = 720
-MOST_OUTCOMES = 1024
+MAX_ACTIONS = 720
+MAX_OUTCOMES = 1024
 NO_SYMBOL = -1
 
 
 class Finite(NamedTuple):
-    """A game, and the ranking to show for each of its actions."""
+    """A game, and the ranking that stands for each of its actions."""
 
     game: Game
     rankings: Ints
@@ -33,7 +34,7 @@ class Finite(NamedTuple):
 
 @kernel
 def symbol_of(feedback: Floats, grades: int) -> int:
-    """The number of the feedback symbol, as `Game.signals` has it; NO_SYMBOL where an answer is missing."""
+    """Return the index of the feedback symbol, as in `Game.signals`, or NO_SYMBOL if an answer is missing."""
     if answered(feedback) < len(feedback):
         return NO_SYMBOL
     number = 0
@@ -43,7 +44,7 @@ def symbol_of(feedback: Floats, grades: int) -> int:
 
 
 def less_position(ranking: Ints) -> Floats:
-    """What sorts the items as this ranking does: minus the position of each, the first being 0.
+    """Return scores that sort the items as this ranking does: minus the position of each, from 0.
 
     >>> less_position(np.array([2, 0, 1]))
     array([-1., -2., -0.])
@@ -54,7 +55,7 @@ def less_position(ranking: Ints) -> Floats:
 
 
 def max_grade_of(measure: Measure | Game, max_grade: int) -> int:
-    """The largest grade, or the largest number of a symbol of a game, checked."""
+    """Validate and return the largest grade, or the largest symbol index of a game."""
     given: object = measure
     if not isinstance(given, Game | Measure):
         raise ValueError(f"measure = {given!r}: must be a measure, as in measure('dcg'), or a game")
@@ -66,7 +67,9 @@ def max_grade_of(measure: Measure | Game, max_grade: int) -> int:
 
 
 def finite(measure: Measure | Game, shape: Shape, max_grade: int) -> Finite:
-    """The game that a learner plays; a ValueError where it is not of this shape, or too large to be written down.
+    """Return the game that a learner plays.
+
+    Raises ValueError if the game does not have this shape, or is too large to enumerate.
 
     >>> finite(Game.of([[0, 1], [1, 0]], [[0, 0], [0, 1]]), Shape(2, 0, 1), 1).rankings
     array([[0, 1], [1, 0]])
@@ -74,14 +77,14 @@ def finite(measure: Measure | Game, shape: Shape, max_grade: int) -> Finite:
     if isinstance(measure, Game):
         actions = len(measure.actions)
         if shape.m != actions or shape.k != 1:
-            raise ValueError(f"a game with {actions} actions is played with m = {actions} and k = 1, not {shape}")
+            raise ValueError(f"a game with {actions} actions needs m = {actions} and k = 1, got {shape}")
         items = np.arange(actions)
         return Finite(measure, np.array([np.r_[a, np.delete(items, a)] for a in items]))
-    if shape.m > 20 or factorial(shape.m) > MOST_ACTIONS or (max_grade + 1) ** shape.m > MOST_OUTCOMES:
+    if shape.m > 20 or factorial(shape.m) > MAX_ACTIONS or (max_grade + 1) ** shape.m > MAX_OUTCOMES:
         raise ValueError(
-            f"m = {shape.m}: the game of all rankings is written down, which is possible for up to {MOST_ACTIONS} "
-            f"rankings and {MOST_OUTCOMES} relevance vectors; `peekrank advise` names a learner for more, where "
-            "there is one: setftrl, permftrl or blockftrl"
+            f"m = {shape.m}: this learner enumerates the game of all rankings, up to {MAX_ACTIONS} rankings and "
+            f"{MAX_OUTCOMES} relevance vectors. Use setftrl, permftrl or blockftrl for more: "
+            "`peekrank advise` says which one fits"
         )
     game = ranking_game(measure, shape.m, shape.k, max_grade + 1)
     return Finite(game, np.array(list(permutations(range(shape.m))), dtype=np.int64))

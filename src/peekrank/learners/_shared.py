@@ -1,4 +1,4 @@
-"""What several learners need: the parameters of a measure, checks of parameters and of memory, full answers."""
+"""Helpers that several learners share: constants of a measure, checks of parameters and states, totals."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from peekrank.kernels.item_stats import ItemStats, average
 from peekrank.kernels.sorting import SortSpace, sort_descending
 from peekrank.types import Features, Floats, Ints, LinearMeasure, State
 
-_FARTHEST = 1e100  # beyond, products and squares may overflow
-_MOST = 2**40  # beyond, sums of what is counted may overflow
+_MAX_NUMBER = 1e100  # larger numbers may overflow in products and squares
+_MAX_COUNT = 2**40  # larger counts may overflow in sums
 
 
 @kernel
 def answered(feedback: Floats) -> int:
-    """How many questions of a round were answered."""
+    """Return the number of answers in a round."""
     count = 0
     for p in range(len(feedback)):
         count += not np.isnan(feedback[p])
@@ -29,20 +29,20 @@ def answered(feedback: Floats) -> int:
 
 
 class FeedbackTotals(NamedTuple):
-    """Sum and number of the answers about each item so far."""
+    """Sum and number of the answers for each item so far."""
 
     sums: Floats
     counts: Ints
 
 
 def empty_totals(m: int) -> FeedbackTotals:
-    """No answer about any of m items."""
+    """Return the totals of m items without answers."""
     return FeedbackTotals(np.zeros(m), np.zeros(m, dtype=np.int64))
 
 
 @kernel
 def add_feedback(answers: FeedbackTotals, ranking: Ints, feedback: Floats) -> bool:
-    """Add what was answered in a round; whether anything was.
+    """Add the answers of a round, and return whether there were any.
 
     >>> answers = empty_totals(3)
     >>> add_feedback(answers, np.array([2, 0, 1]), np.array([1.0, np.nan]))
@@ -61,7 +61,7 @@ def add_feedback(answers: FeedbackTotals, ranking: Ints, feedback: Floats) -> bo
 
 @kernel
 def completed(answers: FeedbackTotals, item: int, answer: float) -> float:
-    """An answer, or in the place of one that is missing the mean of those about its item, or else about all.
+    """Return an answer or, if it is missing, the mean of the answers for its item, or else for all items.
 
     >>> answers = empty_totals(3)
     >>> _ = add_feedback(answers, np.array([2, 0, 1]), np.array([1.0, 0.0]))
@@ -81,14 +81,14 @@ def completed(answers: FeedbackTotals, item: int, answer: float) -> float:
 
 @lru_cache(maxsize=2)
 def discount_of(measure: LinearMeasure, m: int) -> Floats:
-    """The measure's discount, not to be written to; computed once for the bounds of several learners."""
+    """Return the measure's discount, read-only and cached for the bounds of several learners."""
     discount = measure.discount(m)
     discount.setflags(write=False)
     return discount
 
 
 def largest_gain(measure: LinearMeasure, max_grade: int) -> float:
-    """Gain of the largest grade: 2^n - 1 for DCG with grades 0..n."""
+    """Return the gain of the largest grade: 2^n - 1 for DCG with grades 0..n."""
     return float(measure.gain(np.array([max_grade], dtype=np.float64))[0])
 
 
@@ -116,7 +116,7 @@ class Constants(NamedTuple):
 
 @lru_cache(maxsize=64)
 def constants(measure: LinearMeasure, m: int, max_grade: int) -> Constants:
-    """D, R and A: two opposite rankings differ most, on the half of the items that one ranks first.
+    """Return D, R and A: two opposite rankings differ most, on the half of the items that one ranks first.
 
     >>> from peekrank.measures import SumLoss
     >>> constants(SumLoss(), 10, max_grade=1)
@@ -129,7 +129,7 @@ def constants(measure: LinearMeasure, m: int, max_grade: int) -> Constants:
 
 
 def position_weights(measure: LinearMeasure, m: int) -> Floats:
-    """How much more each position counts than the last one: not negative, not increasing, 0 at the end.
+    """Return the weight of each position above the last one: non-negative, non-increasing, 0 at the end.
 
     >>> from peekrank.measures import DCG, SumLoss
     >>> position_weights(SumLoss(), 4)
@@ -142,7 +142,7 @@ def position_weights(measure: LinearMeasure, m: int) -> Floats:
 
 @lru_cache(maxsize=2)
 def _weights(measure: LinearMeasure, m: int) -> Floats:
-    """The same, not to be written to; computed once for the bounds of several learners."""
+    """Return the position weights, read-only and cached for the bounds of several learners."""
     discount = discount_of(measure, m)
     weights: Floats = np.abs(discount - discount[-1])
     weights.setflags(write=False)
@@ -150,7 +150,7 @@ def _weights(measure: LinearMeasure, m: int) -> Floats:
 
 
 def weights_below(measure: LinearMeasure, m: int, k: int) -> float:
-    """Sum of the weights of the positions after k.
+    """Return the sum of the weights of the positions after k.
 
     >>> from peekrank.measures import SumLoss
     >>> weights_below(SumLoss(), 4, 2), exploration_cost(SumLoss(), 4, 2)
@@ -160,7 +160,7 @@ def weights_below(measure: LinearMeasure, m: int, k: int) -> float:
 
 
 def exploration_cost(measure: LinearMeasure, m: int, k: int) -> float:
-    """Sum of w(k) - w(p) over the positions p that are not seen: what one question about every item costs."""
+    """Return the cost of exploring every item once: the sum of w(k) - w(p) over the unseen positions p."""
     return float((m - k) * _weights(measure, m)[k - 1] - _sums_below(measure, m)[k - 1])
 
 
@@ -180,7 +180,7 @@ class Entropy(NamedTuple):
 
 @lru_cache(maxsize=64)
 def entropy(measure: LinearMeasure, m: int) -> Entropy:
-    """What the entropy of a measure's position weights ranges over."""
+    """Return the constants that bound the entropy of a measure's position weights."""
     weights = _weights(measure, m)
     w = weights[weights > 0]
     W = float(w.sum())
@@ -190,7 +190,7 @@ def entropy(measure: LinearMeasure, m: int) -> Entropy:
 def check_parameters(
     *, horizon: int, max_grade: int, blocks: int | None = None, epsilon: float | None = None
 ) -> None:
-    """Raise a ValueError for a parameter out of its range; None leaves it to the theorem."""
+    """Raise ValueError if a parameter is out of range. None stands for the theorem's choice."""
     check_int("horizon", horizon, 1, 10**12)
     check_int("max_grade", max_grade, 1, 255)
     if blocks is not None:
@@ -199,65 +199,62 @@ def check_parameters(
         check_positive("epsilon", epsilon)
 
 
-def fault_in_numbers(state: State, *names: str) -> str:
-    """Which of these arrays holds numbers that no learner can reach; empty if all are finite, and not vast.
+def check_numbers(state: State, *names: str) -> None:
+    """Raise ValueError if one of these arrays of a state holds NaN or a number beyond 1e100.
 
     >>> class Memory(NamedTuple):
     ...     scores: Floats
-    >>> fault_in_numbers(Memory(np.array([0.5, np.inf])), "scores")
-    'its scores must be finite numbers'
+    >>> check_numbers(Memory(np.array([0.5, np.inf])), "scores")
+    Traceback (most recent call last):
+    ValueError: its scores must be finite numbers
     """
     for name in names:
-        if not np.all(np.abs(attrgetter(name)(state).astype(np.float64)) <= _FARTHEST):
-            return f"its {name} must be finite numbers"
-    return ""
+        if not np.all(np.abs(attrgetter(name)(state).astype(np.float64)) <= _MAX_NUMBER):
+            raise ValueError(f"its {name} must be finite numbers")
 
 
-def fault_in_counts(state: State, *names: str) -> str:
-    """Which of these arrays holds what cannot have been counted; empty if all are numbers from 0 to 2^40.
+def check_counts(state: State, *names: str) -> None:
+    """Raise ValueError if one of these arrays of a state holds anything but numbers from 0 to 2^40.
 
     >>> class Memory(NamedTuple):
     ...     rounds: Ints
-    >>> fault_in_counts(Memory(np.array([-1])), "rounds")
-    'its rounds must be counts, from 0 to 2^40'
+    >>> check_counts(Memory(np.array([-1])), "rounds")
+    Traceback (most recent call last):
+    ValueError: its rounds must be counts, from 0 to 2^40
     """
     for name in names:
         numbers = attrgetter(name)(state)
-        if not np.all((numbers >= 0) & (numbers <= _MOST)):
-            return f"its {name} must be counts, from 0 to 2^40"
-    return ""
+        if not np.all((numbers >= 0) & (numbers <= _MAX_COUNT)):
+            raise ValueError(f"its {name} must be counts, from 0 to 2^40")
 
 
 @kernel
 def off_policy_unchanged(state: State, X: Features, ranking: Ints, propensities: Floats, token: Floats) -> None:
-    """The `off_policy` of learners whose ``update`` needs no token: answers count whoever chose what was shown."""
+    """Leave the token unchanged, for learners whose ``update`` can use feedback on any ranking."""
 
 
 PERSISTENT_STATS = tuple(f"items.{name}" for name in ("sums", "squares", "answers", "rounds", "pool"))
 
 
-def fault_in_items(state: State) -> str:
-    """What is wrong with the statistics of items in a state that was read from a file; empty if nothing is."""
+def check_item_stats(state: State) -> None:
+    """Raise ValueError if the item statistics of a state read from a file are invalid."""
     answers = state.items.answers
-    if fault := fault_in_numbers(state, "items.sums", "items.squares", "items.pool"):
-        return fault
-    if fault := fault_in_counts(state, "items.answers", "items.rounds"):
-        return fault
+    check_numbers(state, "items.sums", "items.squares", "items.pool")
+    check_counts(state, "items.answers", "items.rounds")
     if np.any((answers > 0) & (answers < 1)) or state.items.pool[1] < 0:
-        return "its items.answers must be 0 or at least 1, and its items.pool those of a number of items"
-    return ""
+        raise ValueError("its items.answers must be 0 or at least 1, and its items.pool must not be below 0")
 
 
 def means_of_items(items: ItemStats, count: int, largest: float) -> Floats:
-    """Mean gain of each of the first items, as `kernels.items.mean` has it."""
+    """Return the mean gain of each of the first items, like `kernels.item_stats.mean`."""
     means: Floats = (items.sums[:count] + average(items, largest)) / (items.answers[:count] + 1)
     return means
 
 
 class ShortHorizonWarning(UserWarning):
-    """A horizon is too short for the parameters that the theorem wants."""
+    """Warning that a horizon is too short for the parameters of the theorem."""
 
 
 def warn_short(name: str, horizon: int, what: str) -> None:
-    """Say that a horizon is too short, and what is done about it."""
+    """Warn that a horizon is too short, and say what the learner does instead."""
     warnings.warn(f"{name}: horizon = {horizon:,} is short: {what}", ShortHorizonWarning, stacklevel=2)

@@ -1,4 +1,4 @@
-"""Auto: ridge, its feature map and rtopkf learn from the same answers, and evidence says who ranks."""
+"""Auto: a champion of ridge, ridge with a feature map, and rtopkf."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from peekrank.types import Learner, LinearMeasure
 
 @dataclass(frozen=True)
 class Auto(ChampionLearner):
-    """Rank lists with features by ridge until there is evidence that its feature map or rtopkf ranks better.
+    """Rank lists with ridge until there is evidence that a feature map or rtopkf ranks better.
 
-    A champion of three members: ridge, which needs the fewest answers; ridge with products of features as further
-    columns, for relevance that is not linear in them; and rtopkf, whose estimates hold for the whole list
-    whatever relevance depends on. docs/learners/auto.md has what choosing costs.
+    Auto is a champion of three members. Ridge needs the fewest answers. Ridge with products of features as further
+    columns is for relevance that is not linear in the features. The estimates of rtopkf hold for the whole list,
+    whatever relevance depends on. docs/learners/auto.md says what the choice costs.
 
     Parameters
     ----------
     measure
-        What members are compared by; must be separable.
+        The measure that compares the members; must be separable.
     max_grade
         Largest relevance grade.
     expand
-        Columns that the feature map adds at most: the time of a round grows with their square.
+        Limit for the columns that the feature map adds. The time of a round grows with their square.
     alpha
-        Probability of a promotion that was wrong, ever.
+        Probability that any promotion is ever wrong.
     share
-        How often to ask about what is in dispute.
+        Amount of exploration where members disagree.
 
     >>> from peekrank import Agent
     >>> agent = Agent(Auto(), m=5, k=1, d=3)
-    >>> [standing.member for standing in agent.learner.member_status(agent.state)]
+    >>> [status.member for status in agent.learner.member_status(agent.state)]
     ['ridge', 'ridge:expand=1300', 'rtopkf']
     """
 
@@ -53,7 +53,7 @@ class Auto(ChampionLearner):
         self.check()
 
     def team(self) -> tuple[Learner, ...]:
-        """The members, the first in charge at the beginning."""
+        """Return the members; the first is the champion at the start."""
         return tuple(
             parse("learner", LEARNERS, text) for text in ("ridge", f"ridge:expand={self.expand}", "rtopkf")
         )

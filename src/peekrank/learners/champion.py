@@ -1,4 +1,4 @@
-"""Champion: a learner in charge, and challengers that take over when it is proved that they are better."""
+"""Champion: a learner that ranks, and challengers that replace it once the evidence shows they are better."""
 
 from __future__ import annotations
 
@@ -18,40 +18,41 @@ def _members(text: str, **context: Any) -> tuple[Learner, ...]:
 
 @dataclass(frozen=True)
 class Champion(ChampionLearner):
-    """Rank with the learner in charge; promote a challenger when evidence says that it is better, never sooner.
+    """Rank with the champion, and promote a challenger once the evidence shows that it is better.
 
-    All members learn from all answers, whoever chose what was shown. Each says in each round which order it takes
-    for best. The difference of the values of two such orders is estimated from the answers, divided by their
-    propensities to be seen. A challenger takes over as soon as a confidence sequence for the mean of these
-    differences is above 0: it holds at all times at once, and the probability that anybody is ever promoted who
-    was not better over the rounds of the evidence is alpha at most. Evidence is collected anew after each
-    promotion, and whenever the number of answered rounds has doubled, for learners learn.
+    All members learn from all answers, whichever of them chose the ranking. In each round every member computes
+    its best order. The difference in value between two such orders is estimated from the answers, divided by their
+    propensities. A challenger becomes the champion as soon as a confidence sequence for the mean of these
+    differences is above 0. The sequence holds at all times at once: the probability that a member is ever promoted
+    that was not better over the rounds of the evidence is at most alpha. Because members keep learning, evidence
+    starts anew after each promotion and whenever the number of answered rounds has doubled.
 
-    What members do not agree about must be seen now and then: an item to which two members give positions that
-    differ by a weight of d (the first position has 1, the last 0) is asked about at position k with a probability
-    in proportion to ``share d t^(-1/3)`` over the weight of position k, t being the round in which the period
-    began. docs/learners/champion.md has the exact propensities, their price, theorem and proof.
+    The champion explores where members disagree. If two members give an item positions whose weights differ by d
+    (the first position has 1, the last 0), the item is shown at position k with a probability in proportion to
+    ``share d t^(-1/3)`` over the weight of position k, where t is the round in which the period began.
+    docs/learners/champion.md gives the exact propensities; docs/theory/champion.md has the theorem, its cost and
+    the proof.
 
     Parameters
     ----------
     measure
-        What members are compared by, and learn if they need a measure; must be separable.
+        The measure that compares the members, and that they optimise if they need one; must be separable.
     members
-        Two learners or more, the first in charge; none for doubtsort and marginftrl: the one for stable relevance,
-        the other in case it is not.
+        Two or more learners; the first is the champion at the start. The default is doubtsort, for stable
+        relevance, and marginftrl, in case it is not stable.
     max_grade
         Largest relevance grade.
     alpha
-        Probability of a promotion that was wrong, ever.
+        Probability that any promotion is ever wrong.
     share
-        How often to ask about what is in dispute.
+        Amount of exploration where members disagree.
 
     >>> from peekrank import Agent, DCG
     >>> agent = Agent(Champion(DCG()), m=3, k=1, seed=0)
     >>> for _ in range(200):
     ...     decision = agent.rank()
     ...     agent.update(decision, [int(decision.ranking[0] == 2)])  # item 2 is liked, the others are not
-    >>> agent.learner.in_charge(agent.state).name, agent.learner.promotions(agent.state)
+    >>> agent.learner.champion(agent.state).name, agent.learner.promotions(agent.state)
     ('doubtsort', [])
     """
 
@@ -66,6 +67,6 @@ class Champion(ChampionLearner):
         self.check()
 
     def team(self) -> tuple[Learner, ...]:
-        """The members, the first in charge at the beginning."""
+        """Return the members; the first is the champion at the start."""
         context = {"measure": self.measure, "max_grade": self.max_grade}
         return self.members or _members("doubtsort;marginftrl", **context)

@@ -1,4 +1,4 @@
-"""Doubtsort: sort by mean, and ask where uncertainty costs more than asking does."""
+"""Doubtsort: sort by mean gain, and explore where uncertainty costs more than exploration."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ from peekrank.kernels.item_stats import (
 from peekrank.kernels.sorting import move_up, sort_descending
 from peekrank.learners._shared import (
     PERSISTENT_STATS,
+    check_item_stats,
     discount_of,
-    fault_in_items,
     largest_gain,
     means_of_items,
     off_policy_unchanged,
@@ -44,15 +44,15 @@ from peekrank.types import Features, Floats, Ints, Kernels, LinearMeasure, Shape
 
 Variant = Literal["usual", "cautious", "safe"]
 _USUAL, _CAUTIOUS, _SAFE = range(3)
-_SHARE = 0.03  # of what doubt may cost, spent on questions; the safe form spends as much as it costs
+_SHARE = 0.03  # of the possible loss from doubt, spent on exploration; the safe variant spends all of it
 _CAUTION = 0.3
 
 
 class DoubtSortState(NamedTuple):
-    """What is known of the items; then constants, and memory for one round."""
+    """Statistics of the items, constants, and memory for one round."""
 
     items: ItemStats
-    weights: Floats  # of positions, but for a constant: the same for lists of any length
+    weights: Floats  # of positions, up to a constant: the same for lists of any length
     k: int
     largest: float
     variant: int
@@ -60,18 +60,18 @@ class DoubtSortState(NamedTuple):
     decay: float
     scores: Floats
     spreads: Floats
-    rows: Ints  # from here on by position
+    rows: Ints  # from this field on, arrays are by position
     means: Floats
     widths: Floats
     doubts: Floats
-    prices: Floats
-    questions: Floats
+    costs: Floats
+    explore_probs: Floats
     space: DoubtSpace
 
 
 @kernel
 def _estimate(s: DoubtSortState, item: int, prior: float) -> tuple[float, float]:
-    """Mean gain of an item and how far it may be off."""
+    """Return the mean gain of an item and its confidence width."""
     answers, rounds = s.items.answers[item], s.items.rounds[item]
     if s.variant == _SAFE:
         if answers == 0:
@@ -86,7 +86,7 @@ def _estimate(s: DoubtSortState, item: int, prior: float) -> tuple[float, float]
 
 @kernel
 def _tied(weights: Floats, k: int, n: int) -> tuple[int, int]:
-    """The positions that count as much as position k does, of n: begin and end."""
+    """Return begin and end of the positions of n that have the same weight as position k."""
     begin, end = k - 1, k
     while begin > 0 and weights[begin - 1] == weights[k - 1]:
         begin -= 1
@@ -113,15 +113,15 @@ def _exploit(s: DoubtSortState, X: Features, ranking: Ints, token: Floats) -> No
 def _explore(s: DoubtSortState, X: Features, uniforms: Floats, ranking: Ints, token: Floats) -> None:
     n = len(ranking)
     k = min(s.k, n)
-    means, widths, questions = s.means[:n], s.widths[:n], s.questions[:n]
+    means, widths, explore_probs = s.means[:n], s.widths[:n], s.explore_probs[:n]
     fill_doubts(means, widths, s.weights, s.doubts[:n], s.space)
     if s.variant == _SAFE:
-        s.prices[:n] = s.largest * (s.weights[k - 1] - s.weights[n - 1])
+        s.costs[:n] = s.largest * (s.weights[k - 1] - s.weights[n - 1])
     else:
-        fill_exploration_costs(means, s.weights, k, s.prices[:n])
+        fill_exploration_costs(means, s.weights, k, s.costs[:n])
     begin, end = _tied(s.weights, k, n)
-    fill_exploration_probs(s.doubts[:n], widths, s.prices[:n], end, s.share, questions)
-    position = sample_position(questions, end, uniforms[0])
+    fill_exploration_probs(s.doubts[:n], widths, s.costs[:n], end, s.share, explore_probs)
+    position = sample_position(explore_probs, end, uniforms[0])
     _arrange(s, ranking, position, begin, end, k)
     token[0] = position >= 0
 
@@ -134,9 +134,9 @@ def _rank(s: DoubtSortState, X: Features, uniforms: Floats, ranking: Ints, token
 
 @kernel
 def _arrange(s: DoubtSortState, ranking: Ints, position: int, begin: int, end: int, k: int) -> None:
-    """Move the item asked about to position k; of the others whose positions tie with k, the least known come first."""
+    """Move the explored item to position k; among the other tied positions, the least known items come first."""
     size = end - begin
-    if position >= 0:  # it takes the last of the tied positions first: that is what the price is for
+    if position >= 0:  # the cost is that of moving it to the last of the tied positions
         move_up(ranking, position, end - 1)
         size -= 1
     order = s.space.order[:size]
@@ -163,8 +163,8 @@ def _propensities(s: DoubtSortState, X: Features, ranking: Ints, token: Floats, 
     k, total = min(s.k, n), 0.0
     begin, end = _tied(s.weights, k, n)
     for p in range(n):
-        out[s.rows[p]] = 1.0 if p < begin else s.questions[p]
-        total += s.questions[p]
+        out[s.rows[p]] = 1.0 if p < begin else s.explore_probs[p]
+        total += s.explore_probs[p]
     order = s.space.order[: end - begin]
     sort_descending(s.widths[begin:end], order, s.space.sorting)
     displaced = order[k - 1 - begin]
@@ -177,33 +177,34 @@ def _propensities(s: DoubtSortState, X: Features, ranking: Ints, token: Floats, 
 
 @dataclass(frozen=True)
 class DoubtSort:
-    """Sort the items by their mean gain, and ask about those whose uncertainty costs more than asking does.
+    """Sort the items by mean gain, and explore those whose uncertainty costs more than exploration.
 
-    For relevance that is stable: drawn anew in each round from the same distribution. Which items are available
-    may change in any way. There is no promise where relevance changes at will; blockftrl has one.
+    Doubtsort is for stable relevance, drawn in each round from the same distribution. The available items may
+    change in any way. If relevance changes, it has no guarantee; use marginftrl or blockftrl.
 
-    With b_i the mean gain of item i and u_i how far it may be off, items i and j may have to change positions if
-    ``|b_i - b_j| <= u_i + u_j``. The doubt D_i is by how much the highest and the lowest position differ in weight
-    that i shares in this way with items known as well or better; sorting by b loses at most ``sum_i 2 u_i D_i``.
-    Moving item i from its position up to position k has a price, by the means. It is done with probability
-    ``0.03 u_i D_i / price``.
+    Let b_i be the mean gain of item i and u_i its confidence width. Items i and j may have to change positions if
+    ``|b_i - b_j| <= u_i + u_j``. The doubt D_i is the difference in weight between the highest and the lowest
+    position that i may take in this way, counting only items whose width is at most u_i. Sorting by b loses at
+    most ``sum_i 2 u_i D_i``. Moving item i up to position k has a cost, computed from the means; the learner does
+    it with probability ``0.03 u_i D_i / cost``.
 
-    - Every answer counts, whenever it comes, whatever was answered beside it. Who answers must not depend on the
-      answer.
-    - Positions that count as much as position k does cost nothing: of the items there, the least known come first.
+    - Every answer counts, whenever it arrives and whichever other items were answered. Whether people answer must
+      not depend on what they would answer.
+    - Exploration at positions with the same weight as position k costs nothing: the least known items come first.
 
     Parameters
     ----------
     measure
-        What is to be learned; must be separable.
+        The measure to optimise; must be separable.
     max_grade
         Largest relevance grade.
     variant
-        "usual": u_i is the root of ``variance ln(e + rounds) / (answers + 1)``. "cautious" adds ``0.3 g ln(e +
-        rounds) / (answers + 1)``: quicker with new items, and dearer. "safe" is the one with a theorem
-        (`stochastic_bound`): ``u_i = g sqrt(ln(2 rounds^3) / (2 answers))``, and much dearer. g is the largest gain.
+        "usual": u_i is the root of ``variance ln(e + rounds) / (answers + 1)``. "cautious" adds
+        ``0.3 g ln(e + rounds) / (answers + 1)``: quicker with new items, and more costly. "safe" is the one with a
+        theorem (`stochastic_bound`): ``u_i = g sqrt(ln(2 rounds^3) / (2 answers))``, and much more costly. g is
+        the largest gain.
     decay
-        What is known of an item is multiplied by this at each answer about it: less than 1 to follow change.
+        Factor of an item's statistics at each of its answers. A value below 1 follows change.
 
     >>> from peekrank import Agent, DCG
     >>> agent = Agent(DoubtSort(DCG()), m=3, k=1, seed=0)
@@ -243,9 +244,9 @@ class DoubtSort:
         learnable(self.measure, self.max_grade)
 
     def init(self, shape: Shape) -> DoubtSortState:
-        """State before the first round."""
+        """Make the state before the first round."""
         m, variant = shape.m, get_args(Variant).index(self.variant)
-        scores, spreads, means, widths, doubts, prices, questions = (np.zeros(m) for _ in range(7))
+        scores, spreads, means, widths, doubts, costs, explore_probs = (np.zeros(m) for _ in range(7))
         return DoubtSortState(
             items=new_stats(m),
             weights=discount_of(self.measure, m) * (1 if self.measure.higher_is_better else -1),
@@ -260,29 +261,29 @@ class DoubtSort:
             means=means,
             widths=widths,
             doubts=doubts,
-            prices=prices,
-            questions=questions,
+            costs=costs,
+            explore_probs=explore_probs,
             space=doubt_space(m),
         )
 
     def token_size(self, shape: Shape) -> int:
-        """The explored mark: whether an item was moved."""
+        """Return 1, for the explored mark: whether an item was moved."""
         return 1
 
     def n_uniforms(self, shape: Shape) -> int:
-        """One: whom to ask about."""
+        """Return 1: the uniform that selects the explored item."""
         return 1
 
     def transform_feedback(self, relevance: NDArray[Any]) -> Floats:
-        """The measure's gain."""
+        """Return the measure's gain."""
         return self.measure.gain(relevance)
 
-    def fault(self, state: DoubtSortState) -> str:
-        """What is wrong with a state that was read from a file; empty if nothing is."""
-        return fault_in_items(state)
+    def validate_state(self, state: DoubtSortState) -> None:
+        """Raise ValueError if a state read from a file is invalid."""
+        check_item_stats(state)
 
     def scores(self, state: DoubtSortState, X: Features) -> Floats:
-        """The mean gain of each item."""
+        """Return the mean gain of each item."""
         means = means_of_items(state.items, len(X), state.largest)
         if self.variant == "safe":
             answers = state.items.answers[: len(X)]
@@ -290,12 +291,12 @@ class DoubtSort:
         return means
 
     def bound(self, shape: Shape, horizon: int) -> None:
-        """None: nothing is promised where relevance changes; `stochastic_bound` is for relevance that does not."""
+        """Return None: there is no bound if relevance changes. For stable relevance see `stochastic_bound`."""
 
     def stochastic_bound(self, shape: Shape, horizon: int) -> float | None:
-        """Bound on the expected regret where relevance is stable and all items are always available.
+        """Return the bound on the expected regret if relevance is stable and all items are always available.
 
-        The theorem of docs/theory/doubtsort.md for the safe form; None for the others, and with forgetting.
+        This is the theorem of docs/theory/doubtsort.md for the safe variant. None for the others, and with decay.
         """
         if self.variant != "safe" or self.decay < 1:
             return None
@@ -304,7 +305,7 @@ class DoubtSort:
         first, last, W = weights[0], weights[k - 1], weights.sum()
         begin, end = _tied(weights, k, m)
         L = log(2 * horizon**3)
-        asked = 3 * g * (1.5 * (last * first**2 * L) ** (1 / 3) * horizon ** (2 / 3) + last)
+        exploration = 3 * g * (1.5 * (last * first**2 * L) ** (1 / 3) * horizon ** (2 / 3) + last)
         seen = 4 * g * first * (end - begin) / (k - begin) * (1 + sqrt(2 * L * horizon))
         crowded = 4 * g * W * (8 * (m * first / last) ** 2 * L + 1) if last > 0 else 0.0
-        return float(m * (asked + seen + crowded + g * W * pi**2 / 6))
+        return float(m * (exploration + seen + crowded + g * W * pi**2 / 6))

@@ -14,12 +14,12 @@ from peekrank.kernels.sorting import SortSpace, sort_space
 from peekrank.learners._shared import (
     FeedbackTotals,
     add_feedback,
+    check_counts,
+    check_numbers,
     check_parameters,
     completed,
     constants,
     empty_totals,
-    fault_in_counts,
-    fault_in_numbers,
     largest_gain,
     perturbed_leader,
 )
@@ -53,23 +53,25 @@ def _update(state: FTPLState, X: Features, ranking: Ints, token: Floats, feedbac
 
 @kernel
 def _propensities(state: FTPLState, X: Features, ranking: Ints, token: Floats, out: Floats) -> None:
-    out[:] = 1  # all is seen, whatever is shown
+    out[:] = 1  # every item is seen
 
 
 @dataclass(frozen=True)
 class FTPL:
     """Play the descending sort of all gains so far plus fresh noise, uniform in [0, 1/epsilon] for each item.
 
-    Sees the relevance of every item after each round, whatever k is. An unanswered question beside answered ones
-    counts as the mean of all answers about its item so far: as a zero it would punish the item.
+    The learner sees the relevance of every item after each round, for any k. In a round with some answers, a
+    missing one counts as the mean of all answers for its item so far; counted as zero, it would push the item
+    down.
 
     The expected regret is at most ``epsilon R A T + D / epsilon``. The default epsilon is CT15's,
-    ``1 / (g sqrt(m T))`` with g the gain of the largest grade; it makes this ``2 g D sqrt(m T)``, its least value.
+    ``1 / (g sqrt(m T))`` with g the gain of the largest grade; it minimises the bound, which becomes
+    ``2 g D sqrt(m T)``.
 
     Parameters
     ----------
     measure
-        What is to be learned; must be separable.
+        The measure to optimise; must be separable.
     horizon
         Rounds T that epsilon is tuned for.
     max_grade
@@ -103,34 +105,35 @@ class FTPL:
         learnable(self.measure, self.max_grade)
 
     def init(self, shape: Shape) -> FTPLState:
-        """State before the first round."""
+        """Make the state before the first round."""
         m = shape.m
         return FTPLState(
             np.zeros(m), empty_totals(m), 1 / self._epsilon(m, self.horizon), np.zeros(m), sort_space(m)
         )
 
-    def fault(self, state: FTPLState) -> str:
-        """What is wrong with a memory that was read."""
-        return fault_in_numbers(state, "scores", "answers.sums") or fault_in_counts(state, "answers.counts")
+    def validate_state(self, state: FTPLState) -> None:
+        """Raise ValueError if a state read from a file is invalid."""
+        check_numbers(state, "scores", "answers.sums")
+        check_counts(state, "answers.counts")
 
     def scores(self, state: FTPLState, X: Features) -> Floats:
-        """The sum of the gains of each item."""
+        """Return the sum of the gains of each item."""
         return state.scores
 
     def token_size(self, shape: Shape) -> int:
-        """The explored mark, always 0."""
+        """Return 1, for the explored mark, which is always 0."""
         return 1
 
     def n_uniforms(self, shape: Shape) -> int:
-        """One for the noise of each item."""
+        """Return m: one uniform for the noise of each item."""
         return shape.m
 
     def transform_feedback(self, relevance: NDArray[Any]) -> Floats:
-        """The measure's gain."""
+        """Return the measure's gain."""
         return self.measure.gain(relevance)
 
     def bound(self, shape: Shape, horizon: int) -> float:
-        """``epsilon R A T + D / epsilon``."""
+        """Return ``epsilon R A T + D / epsilon``."""
         c = constants(self.measure, shape.m, self.max_grade)
         epsilon = self._epsilon(shape.m, horizon)
         return epsilon * c.R * c.A * horizon + c.D / epsilon

@@ -14,8 +14,8 @@ from peekrank.kernels.item_stats import ItemStats, average, mean, new_stats, set
 from peekrank.kernels.sorting import SortSpace, move_up, sort_descending, sort_space
 from peekrank.learners._shared import (
     PERSISTENT_STATS,
-    fault_in_counts,
-    fault_in_items,
+    check_counts,
+    check_item_stats,
     largest_gain,
     means_of_items,
     off_policy_unchanged,
@@ -26,7 +26,7 @@ from peekrank.types import Features, Floats, Ints, Kernels, LinearMeasure, Shape
 
 
 class GreedyState(NamedTuple):
-    """What is known of the items, and the number of rounds; then constants, and memory for one round."""
+    """Statistics of the items and the number of rounds, constants, and memory for one round."""
 
     items: ItemStats
     rounds: Ints
@@ -92,24 +92,24 @@ def _propensities(s: GreedyState, X: Features, ranking: Ints, token: Floats, out
 class Greedy:
     """Sort the items by their mean gain; with probability epsilon move one, drawn uniformly, to position k.
 
-    A baseline that everybody knows. With a falling epsilon it orders the whole list where relevance is stable, at
-    the rate T^(2/3). **There is no guarantee where relevance changes: the regret can then be linear**
-    (docs/learners/baselines.md has a stream), for what was seen of an item long ago counts as much as what is seen
-    now, and most of an item's answers come from the rounds in which it stood on top.
+    This is the best-known baseline. With a falling epsilon and stable relevance it learns the order of the whole
+    list at the rate T^(2/3). **If relevance changes there is no guarantee, and the regret can be linear**: old
+    answers count as much as new ones, and most of an item's answers come from the rounds in which it was at the
+    top. docs/learners/baselines.md has an example.
 
-    Every answer counts, whenever it comes. An item without an answer is taken for an average one.
+    Every answer counts, whenever it arrives. An item without answers has the mean of the others.
 
     Parameters
     ----------
     measure
-        What tells the gain of a grade; must be separable.
+        The measure that defines the gain of a grade; must be separable.
     max_grade
         Largest relevance grade.
     epsilon
-        Probability of asking about an item drawn at random; None for ``t^(-1/3)`` in round t.
+        Probability of exploring an item drawn at random; None for ``t^(-1/3)`` in round t.
 
     >>> from peekrank import Agent, DCG
-    >>> Agent(Greedy(DCG()), m=4, k=1).rank().ranking  # in the first round some item is drawn
+    >>> Agent(Greedy(DCG()), m=4, k=1).rank().ranking  # the first round always explores
     array([2, 0, 1, 3])
     """
 
@@ -141,7 +141,7 @@ class Greedy:
         learnable(self.measure, self.max_grade)
 
     def init(self, shape: Shape) -> GreedyState:
-        """State before the first round."""
+        """Make the state before the first round."""
         m = shape.m
         return GreedyState(
             items=new_stats(m),
@@ -155,24 +155,25 @@ class Greedy:
         )
 
     def token_size(self, shape: Shape) -> int:
-        """The explored mark: whether an item was moved."""
+        """Return 1, for the explored mark: whether an item was moved."""
         return 1
 
     def n_uniforms(self, shape: Shape) -> int:
-        """One: whether to ask, and about whom."""
+        """Return 1: the uniform that decides whether and which item to explore."""
         return 1
 
     def transform_feedback(self, relevance: NDArray[Any]) -> Floats:
-        """The measure's gain."""
+        """Return the measure's gain."""
         return self.measure.gain(relevance)
 
-    def fault(self, state: GreedyState) -> str:
-        """What is wrong with a state that was read from a file; empty if nothing is."""
-        return fault_in_items(state) or fault_in_counts(state, "rounds")
+    def validate_state(self, state: GreedyState) -> None:
+        """Raise ValueError if a state read from a file is invalid."""
+        check_item_stats(state)
+        check_counts(state, "rounds")
 
     def scores(self, state: GreedyState, X: Features) -> Floats:
-        """The mean gain of each item."""
+        """Return the mean gain of each item."""
         return means_of_items(state.items, len(X), state.largest)
 
     def bound(self, shape: Shape, horizon: int) -> None:
-        """None: the regret can be linear."""
+        """Return None: the regret can be linear."""

@@ -1,4 +1,4 @@
-"""Permutahedron FTRL: entropic follow-the-leader where every position that counts is seen."""
+"""Permutahedron FTRL: entropic follow-the-regularised-leader, if every position with a weight is seen."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from peekrank.kernels.permutahedron import Space, draw, leader, space
 from peekrank.learners._shared import (
     FeedbackTotals,
     add_feedback,
+    check_counts,
+    check_numbers,
     check_parameters,
     completed,
     discount_of,
     empty_totals,
     entropy,
-    fault_in_counts,
-    fault_in_numbers,
     largest_gain,
     position_weights,
 )
@@ -31,7 +31,7 @@ from peekrank.types import Features, Floats, Ints, Kernels, LinearMeasure, Shape
 
 
 class PermFTRLState(NamedTuple):
-    """Estimated costs with a minus sign, the number of rounds they come from, and what leader and draw need."""
+    """Negated cost estimates, the number of rounds they come from, and memory for leader and draw."""
 
     scores: Floats
     answers: FeedbackTotals
@@ -59,7 +59,7 @@ def _rank(s: PermFTRLState, X: Features, uniforms: Floats, ranking: Ints, token:
 def _update(s: PermFTRLState, X: Features, ranking: Ints, token: Floats, feedback: Floats) -> None:
     for p in range(len(feedback)):
         if not 0 < token[1 + p] <= 1:
-            raise ValueError("the token of this decision is not one of this agent's")
+            raise ValueError("the token of this decision is not from this agent")
     if add_feedback(s.answers, ranking, feedback):
         s.rounds[0] += 1
         for p in range(len(feedback)):
@@ -74,28 +74,28 @@ def _propensities(s: PermFTRLState, X: Features, ranking: Ints, token: Floats, o
 
 @dataclass(frozen=True)
 class PermFTRL:
-    """Follow the leader regularised by entropy, over the expected weights that items can have in random rankings.
+    """Follow the entropy-regularised leader over the expected weights that items can have in random rankings.
 
-    The cost of an item is what its gain lacks to the largest one, g; its weight is how much more its position
-    counts than the last one. Every position with a weight must be seen: k = m - 1 at least for SumLoss,
-    PairwiseLoss and DCG, k = n for DCG@n and P@n. Costs of seen items are divided by the probability of being
-    seen, which makes them unbiased estimates for all. In each round the items' expected weights are those of least
-    estimated total cost, entropy included, and a ranking is drawn that has these expected weights.
+    The cost of an item is the largest gain g minus its gain. Its weight is that of its position minus that of the
+    last position. Every position with a weight must be seen: k >= m - 1 for SumLoss, PairwiseLoss and DCG, k = n
+    for DCG@n and P@n. Costs of seen items are divided by their propensities, so that the estimates of all items
+    are unbiased. In each round the learner computes the expected weights that minimise the estimated total cost
+    plus the entropy term, and draws a ranking with these expected weights.
 
-    The expected regret after T rounds is at most ``sqrt(2 r V T)``, and ``2 sqrt(r V T)`` where no horizon is
-    given. With w the weights and W their sum, ``r = sum_p w(p) ln(m w(p) / W)``, ``V = g^2 (W + (m - k) w(1))``
+    The expected regret after T rounds is at most ``sqrt(2 r V T)``, and ``2 sqrt(r V T)`` without a
+    horizon. With w the weights and W their sum, ``r = sum_p w(p) ln(m w(p) / W)``, ``V = g^2 (W + (m - k) w(1))``
     for k < m and ``V = g^2 W / 4`` for k = m.
 
-    An unanswered question beside answered ones counts as the mean of all answers about its item so far; a round
-    without any answer is left out.
+    In a round with some answers, a missing one counts as the mean of all answers for its item so far. A round
+    without answers is skipped.
 
     Parameters
     ----------
     measure
-        What is to be learned; must be separable.
+        The measure to optimise; must be separable.
     horizon
         Rounds T that the learning rate ``sqrt(2 r / (V T))`` is tuned for; None for ``sqrt(r / (V t))`` in round
-        t, which needs no T.
+        t.
     max_grade
         Largest relevance grade.
 
@@ -105,7 +105,7 @@ class PermFTRL:
     >>> PermFTRL(DCG(), horizon=10_000).init(Shape(10, 0, 5))
     Traceback (most recent call last):
     ...
-    ValueError: k = 5: permftrl needs ... dcg, k = 9 at least for m = 10; with fewer use blockftrl
+    ValueError: k = 5: permftrl needs ... dcg, k >= 9 for m = 10; with a smaller k use blockftrl
     """
 
     measure: LinearMeasure = field(metadata={"read": measure_named})
@@ -124,14 +124,14 @@ class PermFTRL:
         learnable(self.measure, self.max_grade)
 
     def init(self, shape: Shape) -> PermFTRLState:
-        """State before the first round."""
+        """Make the state before the first round."""
         weights = position_weights(self.measure, shape.m)
         needed = np.count_nonzero(weights)
         if shape.k < needed:
             instead = "setftrl" if isinstance(self.measure, Precision) else "blockftrl"
             raise ValueError(
-                f"k = {shape.k}: permftrl needs to see every position that counts under {self.measure}, "
-                f"k = {needed} at least for m = {shape.m}; with fewer use {instead}"
+                f"k = {shape.k}: permftrl needs to see every position with a weight under {self.measure}, "
+                f"k >= {needed} for m = {shape.m}; with a smaller k use {instead}"
             )
         r, V = self._constants(shape)
         rate = 0.0 if r == 0 else sqrt(r / V) if self.horizon is None else sqrt(2 * r / (V * self.horizon))
@@ -146,36 +146,36 @@ class PermFTRL:
             space=space(shape.m),
         )
 
-    def fault(self, state: PermFTRLState) -> str:
-        """What is wrong with a memory that was read."""
-        numbers = fault_in_numbers(state, "scores", "answers.sums")
-        return numbers or fault_in_counts(state, "answers.counts", "rounds")
+    def validate_state(self, state: PermFTRLState) -> None:
+        """Raise ValueError if a state read from a file is invalid."""
+        check_numbers(state, "scores", "answers.sums")
+        check_counts(state, "answers.counts", "rounds")
 
     def scores(self, state: PermFTRLState, X: Features) -> Floats:
-        """The estimated gain of each item per round, less the largest one."""
+        """Return the estimated gain per round of each item minus the largest gain."""
         return np.asarray(state.scores / max(1, state.rounds[0]))
 
     def token_size(self, shape: Shape) -> int:
-        """The explored mark, always 0, and the probability that each of the k items would be seen."""
+        """Return 1 + k: the explored mark, always 0, and the propensities of the first k items."""
         return 1 + shape.k
 
     def n_uniforms(self, shape: Shape) -> int:
-        """One coin for each item."""
+        """Return m: one uniform for each item."""
         return shape.m
 
     def transform_feedback(self, relevance: NDArray[Any]) -> Floats:
-        """The cost: what the measure's gain lacks to the largest one."""
+        """Return the cost: the largest gain minus the measure's gain."""
         return largest_gain(self.measure, self.max_grade) - self.measure.gain(relevance)
 
     def bound(self, shape: Shape, horizon: int) -> float | None:
-        """``sqrt(2 r V T)``, or ``2 sqrt(r V T)`` without a horizon; None where k is too small."""
+        """Return ``sqrt(2 r V T)``, or ``2 sqrt(r V T)`` without a horizon; None if k is too small."""
         if shape.k < _counted(self.measure, shape.m):
             return None
         r, V = self._constants(shape)
         return sqrt((4 if self.horizon is None else 2) * r * V * horizon)
 
     def _constants(self, shape: Shape) -> tuple[float, float]:
-        """The range r of the entropy, and the bound V on the variance of a round's estimates."""
+        """Return the range r of the entropy, and the bound V on the variance of a round's estimates."""
         first, W, r = entropy(self.measure, shape.m)
         largest = largest_gain(self.measure, self.max_grade)
         return r, largest**2 * (W / 4 if shape.k == shape.m else W + (shape.m - shape.k) * first)
@@ -183,6 +183,6 @@ class PermFTRL:
 
 @lru_cache(maxsize=64)
 def _counted(measure: LinearMeasure, m: int) -> int:
-    """Number of positions with a weight."""
+    """Return the number of positions with a weight."""
     discount = discount_of(measure, m)
     return int(np.count_nonzero(discount != discount[-1]))

@@ -15,12 +15,12 @@ from peekrank.kernels.sorting import SortSpace, move_to_front, sort_space
 from peekrank.learners._shared import (
     FeedbackTotals,
     add_feedback,
+    check_counts,
+    check_numbers,
     check_parameters,
     completed,
     constants,
     empty_totals,
-    fault_in_counts,
-    fault_in_numbers,
     largest_gain,
     perturbed_leader,
     warn_short,
@@ -31,19 +31,19 @@ from peekrank.types import Features, Floats, Ints, Kernels, LinearMeasure, Shape
 
 Order = Literal["leader", "fixed"]
 
-# The clock: rounds left in this block, questions it has to ask, blocks begun, questions of it not answered yet
+# The clock: rounds left in this block, explorations left in it, blocks begun, explorations of it without an answer
 _LEFT, _OPEN, _BLOCK, _UNSETTLED = 0, 1, 2, 3
 
 
 class RTop1FState(NamedTuple):
-    """Scores of the leader, answers of the running block, and the questions it has still to ask."""
+    """Scores of the leader, answers of the running block, and the cells it still has to explore."""
 
     scores: Floats
     pending: Floats
     answers: FeedbackTotals
     clock: Ints
-    open_questions: Ints  # how often each cell of items is still to be shown on top in this block
-    owed_questions: Ints  # and how often more in the next, since earlier blocks remained without an answer
+    open_explorations: Ints  # how often this block still has to show each cell of items on top
+    owed_explorations: Ints  # how often more the next block has to, for answers that earlier blocks did not get
     k: int
     horizon: int
     blocks: int
@@ -59,11 +59,11 @@ def _begin_block(s: RTop1FState) -> None:
     for i in range(len(s.scores)):
         s.scores[i] += s.pending[i]
         s.pending[i] = 0
-    block, cells, owed = s.clock[_BLOCK], len(s.open_questions), 0
+    block, cells, owed = s.clock[_BLOCK], len(s.open_explorations), 0
     for cell in range(cells):
-        owed += s.owed_questions[cell]
-        s.open_questions[cell] = 1 + s.owed_questions[cell]
-        s.owed_questions[cell] = 0
+        owed += s.owed_explorations[cell]
+        s.open_explorations[cell] = 1 + s.owed_explorations[cell]
+        s.owed_explorations[cell] = 0
     # floor((b + 1) T / K) - floor(b T / K), without overflow
     b, rest = block % s.blocks, s.horizon % s.blocks
     length = s.horizon // s.blocks + (b + 1) * rest // s.blocks - b * rest // s.blocks
@@ -74,11 +74,11 @@ def _begin_block(s: RTop1FState) -> None:
 
 
 @kernel
-def _take_question(s: RTop1FState, index: int) -> int:
-    for cell in range(len(s.open_questions)):
-        index -= s.open_questions[cell]
+def _take_exploration(s: RTop1FState, index: int) -> int:
+    for cell in range(len(s.open_explorations)):
+        index -= s.open_explorations[cell]
         if index < 0:
-            s.open_questions[cell] -= 1
+            s.open_explorations[cell] -= 1
             s.clock[_OPEN] -= 1
             return cell
     return -1
@@ -99,7 +99,7 @@ def _rank(s: RTop1FState, X: Features, uniforms: Floats, ranking: Ints, token: F
     token[0] = explore
     token[2] = s.clock[_BLOCK]
     if explore:
-        cell = _take_question(s, slot)
+        cell = _take_exploration(s, slot)
         move_to_front(ranking, cell * s.k, (cell + 1) * s.k, s.rest)
         token[1] = cell
 
@@ -107,24 +107,24 @@ def _rank(s: RTop1FState, X: Features, uniforms: Floats, ranking: Ints, token: F
 @kernel
 def _update(s: RTop1FState, X: Features, ranking: Ints, token: Floats, feedback: Floats) -> None:
     explored, cell, of_this_block = token[0] > 0, int(token[1]), token[2] == s.clock[_BLOCK]
-    if not 0 <= cell < len(s.open_questions):
-        raise ValueError("the token of this decision is not one of this agent's")
+    if not 0 <= cell < len(s.open_explorations):
+        raise ValueError("the token of this decision is not from this agent")
     if add_feedback(s.answers, ranking, feedback):
         if explored:
             for p in range(min(s.k, len(s.scores) - cell * s.k)):
                 s.pending[ranking[p]] += completed(s.answers, ranking[p], feedback[p])
             s.clock[_UNSETTLED] -= of_this_block
     elif not of_this_block:
-        s.owed_questions[cell] += explored
+        s.owed_explorations[cell] += explored
     elif s.clock[_UNSETTLED] > 0:
         s.clock[_LEFT] += 1
         s.clock[_OPEN] += explored
-        s.open_questions[cell] += explored
+        s.open_explorations[cell] += explored
 
 
 @dataclass(frozen=True)
 class RTop1F:
-    """Follow the perturbed leader in blocks, and ask about every item once in each block.
+    """Follow the perturbed leader in blocks, and show every item on top once in each block.
 
     The horizon T is cut into K blocks. In each block every item is shown on top once, at rounds drawn uniformly
     without replacement; the relevance revealed there is an unbiased estimate of the block's average (Lemma 8). All
@@ -133,35 +133,34 @@ class RTop1F:
     order, and each cell is shown on top once in a block.
 
     Defaults are the theorem's: ``K = m^(1/3) (T / ceil(m/k))^(2/3)``, which is ``m^(-1/3) T^(2/3)`` for k = 1, and
-    ``epsilon = 1 / (g sqrt(m K))`` with g the gain of the largest grade. Where the paper is silent:
+    ``epsilon = 1 / (g sqrt(m K))`` with g the gain of the largest grade. Where the paper leaves a choice open:
 
-    - K is rounded, and block b (from 0) ends after round ``floor((b + 1) T / K)``: lengths differ by one at most,
-      and there is no short last block. Rounds after T go on in blocks of the same length.
-    - A block must hold q = ceil(m/k) questions. Where not even K rounded down gives room for them (for k = 1 when
-      T < m^2), blocks have 2q rounds at least, so that half of them can exploit. With T <= q every round explores.
+    - K is rounded, and block b (from 0) ends after round ``floor((b + 1) T / K)``. Lengths differ by at most one,
+      and there is no short last block. Rounds after T continue in blocks of the same length.
+    - A block must hold q = ceil(m/k) explorations. If even K rounded down leaves no room for them (for k = 1 if
+      T < m^2), blocks have at least 2q rounds, so that half of them can exploit. With T <= q every round explores.
     - "Any permutation with item j on top" is the current perturbed leader's with j moved to the front
       (``order=leader``), or the items in index order with j moved to the front (``order=fixed``).
-    - A round that comes back without any answer does not count until its block has all its answers: what
-      it was for, asking or not, is put back into the block, which grows by one round. So each question is settled
-      at a round uniform among the first *answered* rounds of its block, as many as its length, and the estimate
-      stays unbiased for their average, whatever the pattern of answers, as long as that does not depend on what
-      was shown. An unanswered question beside answered ones counts as the mean of all answers about its item so
-      far, those of exploiting rounds included.
-    - Answers that come after their block has ended enter the leader with the next block; questions found
-      unanswered only then are asked once more in the next block, which grows by as many rounds.
+    - A round without answers does not count until its block has all its answers: its purpose, exploring or not,
+      goes back into the block, which grows by one round. So each exploration is made at a round uniform among the
+      first *answered* rounds of its block, as many as its length. The estimate stays unbiased for their average if
+      whether people answer does not depend on what was shown. In a round with some answers, a missing one counts
+      as the mean of all answers for its item so far, including those of exploiting rounds.
+    - Answers that arrive after their block has ended enter the leader with the next block. An exploration that is
+      reported as unanswered only then is repeated in the next block, which grows by one round for each.
 
     Parameters
     ----------
     measure
-        What is to be learned; must be separable.
+        The measure to optimise; must be separable.
     horizon
         Rounds T that K and epsilon are tuned for.
     max_grade
         Largest relevance grade.
     order
-        How the items below the explored ones are ordered.
+        Order of the items below the explored ones.
     blocks
-        K; None for the theorem's.
+        Number of blocks K; None for the theorem's.
     epsilon
         One over the width of the noise; None for the theorem's.
 
@@ -188,7 +187,7 @@ class RTop1F:
     kernels: ClassVar[Kernels] = Kernels(_rank, _update, counts_rounds=True)
     persistent: ClassVar[tuple[str, ...]] = (
         *("scores", "pending", "answers.sums", "answers.counts"),
-        *("clock", "open_questions", "owed_questions"),
+        *("clock", "open_explorations", "owed_explorations"),
     )
 
     def __post_init__(self) -> None:
@@ -197,29 +196,29 @@ class RTop1F:
         learnable(self.measure, self.max_grade)
 
     def init(self, shape: Shape) -> RTop1FState:
-        """State before the first round."""
+        """Make the state before the first round."""
         m, K = shape.m, self.block_count(shape, self.horizon)
         if self.blocks is not None and self.blocks != K:
             raise ValueError(
-                f"blocks = {self.blocks}: a block of {self.horizon} / {self.blocks} rounds is too short to ask "
-                f"about {m} items, {shape.k} at a time"
+                f"blocks = {self.blocks}: a block of {self.horizon} / {self.blocks} rounds is too short to "
+                f"explore {m} items, {shape.k} at a time"
             )
-        questions = ceil(m / shape.k)
-        if self.horizon <= questions:
-            what = f"all rounds go into the {questions} questions of the first block, and nothing is learned"
+        explorations = ceil(m / shape.k)
+        if self.horizon <= explorations:
+            what = f"all rounds go into the {explorations} explorations of the first block, so nothing is learned"
             warn_short(self.name, self.horizon, what)
-        elif floor(self._wanted_blocks(shape, self.horizon)) > K:
+        elif floor(self._ideal_blocks(shape, self.horizon)) > K:
             warn_short(
-                self.name, self.horizon, f"the theorem's blocks would be shorter than the {questions} "
-                f"questions that each has to ask; it plays blocks of {self.horizon // K} rounds"
+                self.name, self.horizon, f"the theorem's blocks would be shorter than their {explorations} "
+                f"explorations; the learner uses blocks of {self.horizon // K} rounds"
             )  # fmt: skip
         return RTop1FState(
             scores=np.zeros(m),
             pending=np.zeros(m),
             answers=empty_totals(m),
             clock=np.zeros(4, dtype=np.int64),
-            open_questions=np.zeros(ceil(m / shape.k), dtype=np.int64),
-            owed_questions=np.zeros(ceil(m / shape.k), dtype=np.int64),
+            open_explorations=np.zeros(ceil(m / shape.k), dtype=np.int64),
+            owed_explorations=np.zeros(ceil(m / shape.k), dtype=np.int64),
             k=shape.k,
             horizon=self.horizon,
             blocks=K,
@@ -230,58 +229,55 @@ class RTop1F:
             sorting=sort_space(m),
         )
 
-    def fault(self, state: RTop1FState) -> str:
-        """What is wrong with a memory that was read."""
-        if fault := fault_in_numbers(state, "scores", "pending", "answers.sums"):
-            return fault
-        if fault := fault_in_counts(state, "answers.counts", "clock", "open_questions", "owed_questions"):
-            return fault
-        left, questions = state.clock[_LEFT], state.clock[_OPEN]
-        if not state.open_questions.sum() == questions <= left:
-            return "its clock must leave a round for each of its open_questions"
-        return ""
+    def validate_state(self, state: RTop1FState) -> None:
+        """Raise ValueError if a state read from a file is invalid."""
+        check_numbers(state, "scores", "pending", "answers.sums")
+        check_counts(state, "answers.counts", "clock", "open_explorations", "owed_explorations")
+        left, explorations = state.clock[_LEFT], state.clock[_OPEN]
+        if not state.open_explorations.sum() == explorations <= left:
+            raise ValueError("its clock must leave a round for each of its open_explorations")
 
     def scores(self, state: RTop1FState, X: Features) -> Floats:
-        """The sum of each item's answers, those of the running block included."""
+        """Return the sum of each item's answers, including those of the running block."""
         return np.asarray(state.scores + state.pending)
 
     def token_size(self, shape: Shape) -> int:
-        """The explored mark, which cell was asked about, and in which block."""
+        """Return 3: the explored mark, the explored cell, and the block."""
         return 3
 
     def n_uniforms(self, shape: Shape) -> int:
-        """One for whether and what to explore, and one for the noise of each item."""
+        """Return m + 1: one uniform for the exploration and one for the noise of each item."""
         return shape.m + 1
 
     def transform_feedback(self, relevance: NDArray[Any]) -> Floats:
-        """The measure's gain."""
+        """Return the measure's gain."""
         return self.measure.gain(relevance)
 
     def block_count(self, shape: Shape, horizon: int) -> int:
-        """K, the number of blocks."""
-        questions, wanted = ceil(shape.m / shape.k), self._wanted_blocks(shape, horizon)
-        for K in (max(1, round(wanted)), max(1, floor(wanted))):
-            if K * questions <= horizon:
+        """Return the number of blocks K."""
+        explorations, ideal = ceil(shape.m / shape.k), self._ideal_blocks(shape, horizon)
+        for K in (max(1, round(ideal)), max(1, floor(ideal))):
+            if K * explorations <= horizon:
                 return K
-        return max(1, horizon // (2 * questions))
+        return max(1, horizon // (2 * explorations))
 
-    def _wanted_blocks(self, shape: Shape, horizon: int) -> float:
+    def _ideal_blocks(self, shape: Shape, horizon: int) -> float:
         return self.blocks or shape.m ** (1 / 3) * (horizon / ceil(shape.m / shape.k)) ** (2 / 3)
 
     def moves(self, shape: Shape) -> int:
-        """Rounds of a block that explore."""
+        """Return the number of rounds of a block that explore."""
         return ceil(shape.m / shape.k)
 
     def noise(self, shape: Shape, horizon: int) -> float:
-        """Epsilon, one over the width of the noise."""
+        """Return epsilon, one over the width of the noise."""
         largest = largest_gain(self.measure, self.max_grade)
         return self.epsilon or 1 / (largest * sqrt(shape.m * self.block_count(shape, horizon)))
 
     def bound(self, shape: Shape, horizon: int) -> float:
-        """``R q K + (T/K) (epsilon R A K + D / epsilon) + R sum_b |length_b - T/K|`` with q = ceil(m/k).
+        """Return ``R q K + (T/K) (epsilon R A K + D / epsilon) + R sum_b |length_b - T/K|``, q = ceil(m/k).
 
-        The first two terms are CT15's (proof of Theorem 7) with explicit constants, the last pays for rounding. It
-        holds where every question is answered.
+        The first two terms are CT15's (proof of Theorem 7) with explicit constants; the last one covers rounding.
+        The bound holds if every exploration is answered.
         """
         K, epsilon = self.block_count(shape, horizon), self.noise(shape, horizon)
         c = constants(self.measure, shape.m, self.max_grade)

@@ -15,10 +15,10 @@ from peekrank.kernels.hypersimplex import systematic_sample, tsallis_point
 from peekrank.learners._shared import (
     FeedbackTotals,
     add_feedback,
+    check_counts,
+    check_numbers,
     completed,
     empty_totals,
-    fault_in_counts,
-    fault_in_numbers,
 )
 from peekrank.measures import Precision
 from peekrank.measures import measure as measure_named
@@ -26,13 +26,13 @@ from peekrank.types import Features, Floats, Ints, Kernels, Shape
 
 
 class SetFTRLState(NamedTuple):
-    """Estimated losses, how many rounds they are from, and working memory."""
+    """Estimated losses, the number of rounds they come from, and working memory."""
 
     losses: Floats
     answers: FeedbackTotals
     rounds: Ints
-    multiplier: Floats  # of the last round, where the search of the next begins
-    n: int  # size of the set; m at most
+    multiplier: Floats  # of the last round; the next search starts from it
+    n: int  # size of the set, at most m
     inside: float  # probability of an item in the set to be seen
     outside: float  # probability of another item to be seen
     rate: float  # eta, or eta sqrt(t) in round t without a horizon
@@ -60,7 +60,7 @@ def _rank(s: SetFTRLState, X: Features, uniforms: Floats, ranking: Ints, token: 
 def _update(s: SetFTRLState, X: Features, ranking: Ints, token: Floats, feedback: Floats) -> None:
     for p in range(len(feedback)):
         if not 0 < token[p + 1] <= 1:
-            raise ValueError("the token of this decision is not one of this agent's")
+            raise ValueError("the token of this decision is not from this agent")
     if add_feedback(s.answers, ranking, feedback):
         for p in range(len(feedback)):
             s.losses[ranking[p]] += (1 - completed(s.answers, ranking[p], feedback[p])) / token[p + 1]
@@ -77,21 +77,21 @@ def _propensities(s: SetFTRLState, X: Features, ranking: Ints, token: Floats, ou
 class SetFTRL:
     """Follow the regularised leader over sets of n items, for P@n.
 
-    Each round draws a set of n items that holds item i with probability x_i, and shows it, shuffled, above the
-    others, which are shuffled too. x minimises ``<x, L> - (2 / eta) sum_i sqrt(x_i)`` over all x in [0, 1]^m with
-    sum n, where L sums, over the items seen so far, ``1[not relevant] / P(seen)``: unbiased for the losses of all.
-    Every round explores and exploits at once; none is marked as explored.
+    Each round draws a set of n items that holds item i with probability x_i, and shows it in random order above
+    the others, also in random order. x minimises ``<x, L> - (2 / eta) sum_i sqrt(x_i)`` over all x in [0, 1]^m
+    with sum n, where L is the sum of ``1[not relevant] / P(seen)`` over the items seen so far, an unbiased
+    estimate of all losses. Every round explores and exploits at once; none is marked as explored.
 
     With V = n sqrt(m n) / k for k <= n, and less for more answers (docs/theory/ftrl.md), the expected
     regret is at most ``(2 - sqrt(n/m)) sqrt(2 sqrt(m n) V T)``, for k <= n less than
     ``2 sqrt(2) n sqrt(m T / k)``. eta is ``sqrt(2 sqrt(m n) / (V T))``, for k <= n ``sqrt(2 k / (n T))``.
-    Without a horizon, eta is ``sqrt(sqrt(m n) / (V t))`` after t - 1 answered rounds, and the bound, for every
-    T at once, sqrt(2) as large.
+    Without a horizon, eta is ``sqrt(sqrt(m n) / (V t))`` after t - 1 answered rounds, and the bound holds for
+    every T at once and is sqrt(2) times as large.
 
-    - An unanswered question beside answered ones counts as the mean of all answers about its item so far; a round
-      without any answer is left out. Adding up only what was answered would count a missing answer as relevant.
-    - With n >= m all rankings are worth the same. It then plays any order, and the bound is 0.
-    - Relevance is 1[grade > 0], as it is for P@n; all grades are taken.
+    - In a round with some answers, a missing one counts as the mean of all answers for its item so far. A round
+      without answers is skipped. Adding up only the answers would count a missing one as relevant.
+    - With n >= m all rankings have the same value. The learner then shows any order, and the bound is 0.
+    - Relevance is 1[grade > 0], as for P@n. The learner accepts all grades.
 
     Parameters
     ----------
@@ -126,7 +126,7 @@ class SetFTRL:
             )
 
     def init(self, shape: Shape) -> SetFTRLState:
-        """State before the first round."""
+        """Make the state before the first round."""
         m, n, rate = shape.m, self.set_size(shape), self.rate(shape, self.horizon or 1)
         return SetFTRLState(
             losses=np.zeros(m),
@@ -142,38 +142,38 @@ class SetFTRL:
             space=np.zeros(m),
         )
 
-    def fault(self, state: SetFTRLState) -> str:
-        """What is wrong with a memory that was read."""
-        numbers = fault_in_numbers(state, "losses", "answers.sums", "multiplier")
-        return numbers or fault_in_counts(state, "answers.counts", "rounds")
+    def validate_state(self, state: SetFTRLState) -> None:
+        """Raise ValueError if a state read from a file is invalid."""
+        check_numbers(state, "losses", "answers.sums", "multiplier")
+        check_counts(state, "answers.counts", "rounds")
 
     def scores(self, state: SetFTRLState, X: Features) -> Floats:
-        """The estimated share of rounds in which each item is relevant."""
+        """Return the estimated share of rounds in which each item is relevant."""
         return np.asarray(1 - state.losses / max(1, state.rounds[0]))
 
     def token_size(self, shape: Shape) -> int:
-        """The explored mark, always 0, and for each of the k items its probability of being seen."""
+        """Return 1 + k: the explored mark, always 0, and the propensities of the first k items."""
         return 1 + shape.k
 
     def n_uniforms(self, shape: Shape) -> int:
-        """One for the set and one for each swap of the shuffles."""
+        """Return m: one uniform for the set and one for each swap of the shuffles."""
         return shape.m
 
     def transform_feedback(self, relevance: NDArray[Any]) -> Floats:
-        """1[R > 0], whether the measure is a number or a mean."""
+        """Return 1[R > 0], for both forms of the measure."""
         return self.measure.gain(relevance)
 
     def set_size(self, shape: Shape) -> int:
-        """Items that count: n, or all."""
+        """Return the number of items that count: n, or all m."""
         return min(self.measure.cutoff, shape.m)
 
     def rate(self, shape: Shape, horizon: int) -> float:
-        """Eta; that of round `horizon`, if the learner was given none."""
+        """Return eta; without a horizon, that of round `horizon`."""
         twice = 1 if self.horizon is None else 2
         return sqrt(twice * sqrt(shape.m * self.set_size(shape)) / (self.spread(shape) * horizon))
 
     def spread(self, shape: Shape) -> float:
-        """V, which bounds sum_i x_i^(3/2) / P(i is seen) for all x."""
+        """Return V, which bounds sum_i x_i^(3/2) / P(i is seen) for all x."""
         n = self.set_size(shape)
         largest = sqrt(shape.m * n)  # of sum_i sqrt(x_i)
         if shape.k <= n:
@@ -182,7 +182,7 @@ class SetFTRL:
         return min(largest, n / (2 * sqrt(q * (1 - q))) if q < 1 / 2 else n)
 
     def bound(self, shape: Shape, horizon: int) -> float:
-        """``2 (sqrt(m n) - n) / eta + V (sum of eta over the rounds)``, over n for the mean; 0 for n >= m."""
+        """Return ``2 (sqrt(m n) - n) / eta + V (sum of eta)``, over n for the mean; 0 if n >= m."""
         m, n = shape.m, self.measure.cutoff
         if n >= m:
             return 0.0
@@ -192,5 +192,5 @@ class SetFTRL:
 
 
 def _outside(shape: Shape, n: int) -> float:
-    """Probability of an item outside the set to be seen: max(0, k - n) of the m - n others are."""
+    """Return the propensity of an item outside the set: max(0, k - n) of the m - n others are seen."""
     return (shape.k - n) / (shape.m - n) if shape.k > n else 0.0

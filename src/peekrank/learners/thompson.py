@@ -1,4 +1,4 @@
-"""Thompson sampling over items: a baseline that learns who is best, and hardly how the others compare."""
+"""Thompson sampling over items: a baseline that learns the best item, but hardly the order of the others."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from peekrank.kernels.item_stats import (
 )
 from peekrank.kernels.sorting import SortSpace, sort_descending, sort_space
 from peekrank.kernels.vectors import fill_normals
-from peekrank.learners._shared import PERSISTENT_STATS, fault_in_items, largest_gain, means_of_items
+from peekrank.learners._shared import PERSISTENT_STATS, check_item_stats, largest_gain, means_of_items
 from peekrank.measures import learnable
 from peekrank.measures import measure as measure_named
 from peekrank.types import Features, Floats, Ints, Kernels, LinearMeasure, Shape
 
 
 class ThompsonState(NamedTuple):
-    """What is known of the items; then constants, and memory for one round."""
+    """Statistics of the items, constants, and memory for one round."""
 
     items: ItemStats
     k: int
@@ -64,18 +64,17 @@ def _update(s: ThompsonState, X: Features, ranking: Ints, token: Floats, feedbac
 class Thompson:
     """Sort the items by a draw from the posterior of each one's mean gain.
 
-    The posterior is taken for Gaussian, with the mean of the answers and of one more, an average one, and the
-    variance of an answer over their number. A baseline that everybody knows. **There is no guarantee for the whole
-    list, and the regret can be nearly linear where relevance is as stable as can be** (docs/learners/thompson.md
-    has a stream): what cannot be first is soon asked about no more, and its position among the others stays a
-    matter of luck.
+    The posterior is approximated by a Gaussian, with the mean of the answers and one average answer, and the
+    variance of an answer over their number. This is a well-known baseline. **It has no guarantee for the whole
+    list, and its regret can be nearly linear even if relevance is perfectly stable**: it soon stops exploring
+    items that cannot be first, so their order stays random. docs/learners/baselines.md has an example.
 
-    Every answer counts, whenever it comes. An item without an answer is taken for an average one.
+    Every answer counts, whenever it arrives. An item without answers has the mean of the others.
 
     Parameters
     ----------
     measure
-        What tells the gain of a grade; must be separable.
+        The measure that defines the gain of a grade; must be separable.
     max_grade
         Largest relevance grade.
 
@@ -100,31 +99,31 @@ class Thompson:
         learnable(self.measure, self.max_grade)
 
     def init(self, shape: Shape) -> ThompsonState:
-        """State before the first round."""
+        """Make the state before the first round."""
         largest = largest_gain(self.measure, self.max_grade)
         return ThompsonState(
             new_stats(shape.m), shape.k, largest, np.zeros(shape.m + shape.m % 2), sort_space(shape.m)
         )
 
     def token_size(self, shape: Shape) -> int:
-        """The explored mark, always 0."""
+        """Return 1, for the explored mark, which is always 0."""
         return 1
 
     def n_uniforms(self, shape: Shape) -> int:
-        """One for each item, or one more: normal numbers come in pairs."""
+        """Return m, rounded up to an even number: normal numbers come in pairs."""
         return shape.m + shape.m % 2
 
     def transform_feedback(self, relevance: NDArray[Any]) -> Floats:
-        """The measure's gain."""
+        """Return the measure's gain."""
         return self.measure.gain(relevance)
 
-    def fault(self, state: ThompsonState) -> str:
-        """What is wrong with a state that was read from a file; empty if nothing is."""
-        return fault_in_items(state)
+    def validate_state(self, state: ThompsonState) -> None:
+        """Raise ValueError if a state read from a file is invalid."""
+        check_item_stats(state)
 
     def scores(self, state: ThompsonState, X: Features) -> Floats:
-        """The mean gain of each item."""
+        """Return the mean gain of each item."""
         return means_of_items(state.items, len(X), state.largest)
 
     def bound(self, shape: Shape, horizon: int) -> None:
-        """None: the regret can be linear."""
+        """Return None: the regret can be linear."""

@@ -1,4 +1,4 @@
-"""Upper confidence bounds over items: a baseline that learns who is best, and not how the others compare."""
+"""Upper confidence bounds over items: a baseline that learns the best item, but not the order of the others."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from peekrank.kernels.item_stats import (
     update_from_feedback,
 )
 from peekrank.kernels.sorting import SortSpace, sort_descending, sort_space
-from peekrank.learners._shared import PERSISTENT_STATS, fault_in_items, largest_gain, means_of_items
+from peekrank.learners._shared import PERSISTENT_STATS, check_item_stats, largest_gain, means_of_items
 from peekrank.measures import learnable
 from peekrank.measures import measure as measure_named
 from peekrank.types import Features, Floats, Ints, Kernels, LinearMeasure, Shape
 
 
 class UCBState(NamedTuple):
-    """What is known of the items; then constants, and memory for one round."""
+    """Statistics of the items, constants, and memory for one round."""
 
     items: ItemStats
     k: int
@@ -65,19 +65,19 @@ def _propensities(s: UCBState, X: Features, ranking: Ints, token: Floats, out: F
 
 @dataclass(frozen=True)
 class UCB:
-    """Sort the items by the mean gain they may at most have: mean plus width.
+    """Sort the items by the upper confidence bound on their mean gain: mean plus width.
 
-    The width is the root of ``variance x ln(e + rounds) / (answers + 1)``, as doubtsort has it. A baseline that
-    everybody knows. **There is no guarantee for the whole list: the regret is linear where relevance is as stable
-    as can be** (docs/learners/baselines.md has a stream). What is shown most has the smallest width, so that all
-    bounds draw level, and the items below the first k are in no order to speak of.
+    The width is the root of ``variance x ln(e + rounds) / (answers + 1)``, as in doubtsort. This is a well-known
+    baseline. **It has no guarantee for the whole list, and its regret is linear even if relevance is perfectly
+    stable**: the items shown most have the smallest widths, so all upper bounds become equal, and the items below
+    the first k stay unordered. docs/learners/baselines.md has an example.
 
-    Every answer counts, whenever it comes. An item without an answer is taken for an average one.
+    Every answer counts, whenever it arrives. An item without answers has the mean of the others.
 
     Parameters
     ----------
     measure
-        What tells the gain of a grade; must be separable.
+        The measure that defines the gain of a grade; must be separable.
     max_grade
         Largest relevance grade.
 
@@ -104,29 +104,29 @@ class UCB:
         learnable(self.measure, self.max_grade)
 
     def init(self, shape: Shape) -> UCBState:
-        """State before the first round."""
+        """Make the state before the first round."""
         largest = largest_gain(self.measure, self.max_grade)
         return UCBState(new_stats(shape.m), shape.k, largest, np.zeros(shape.m), sort_space(shape.m))
 
     def token_size(self, shape: Shape) -> int:
-        """The explored mark, always 0."""
+        """Return 1, for the explored mark, which is always 0."""
         return 1
 
     def n_uniforms(self, shape: Shape) -> int:
-        """None: nothing is left to chance."""
+        """Return 0: the learner is deterministic."""
         return 0
 
     def transform_feedback(self, relevance: NDArray[Any]) -> Floats:
-        """The measure's gain."""
+        """Return the measure's gain."""
         return self.measure.gain(relevance)
 
-    def fault(self, state: UCBState) -> str:
-        """What is wrong with a state that was read from a file; empty if nothing is."""
-        return fault_in_items(state)
+    def validate_state(self, state: UCBState) -> None:
+        """Raise ValueError if a state read from a file is invalid."""
+        check_item_stats(state)
 
     def scores(self, state: UCBState, X: Features) -> Floats:
-        """The mean gain of each item."""
+        """Return the mean gain of each item."""
         return means_of_items(state.items, len(X), state.largest)
 
     def bound(self, shape: Shape, horizon: int) -> None:
-        """None: the regret can be linear."""
+        """Return None: the regret can be linear."""

@@ -1,4 +1,4 @@
-"""Uniformly random rankings: what knowing nothing is worth."""
+"""Uniformly random rankings: the baseline without learning."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from peekrank.types import Features, Floats, Ints, Kernels, Shape
 
 
 class UniformState(NamedTuple):
-    """Nothing to remember."""
+    """Empty state."""
 
     k: int
 
@@ -56,28 +56,27 @@ class Uniform:
     persistent: ClassVar[tuple[str, ...]] = ()
 
     def init(self, shape: Shape) -> UniformState:
-        """State before the first round."""
+        """Make the state before the first round."""
         return UniformState(shape.k)
 
-    def fault(self, state: UniformState) -> str:
-        """Nothing can be wrong."""
-        return ""
+    def validate_state(self, state: UniformState) -> None:
+        """Accept every state: nothing is saved."""
 
     def scores(self, state: UniformState, X: Features) -> Floats:
-        """Zeros: nothing is believed."""
+        """Return zeros."""
         return np.zeros(len(X))
 
     def token_size(self, shape: Shape) -> int:
-        """The explored mark, always 0."""
+        """Return 1, for the explored mark, which is always 0."""
         return 1
 
     def n_uniforms(self, shape: Shape) -> int:
-        """One for each swap of the shuffle."""
+        """Return m - 1: one uniform for each swap of the shuffle."""
         return shape.m - 1
 
     def transform_feedback(self, relevance: NDArray[Any]) -> Floats:
-        """The relevance as it is, which nothing is made of."""
+        """Return the relevance unchanged; this learner ignores it."""
         return relevance.astype(np.float64)
 
     def bound(self, shape: Shape, horizon: int) -> None:
-        """None: the regret is linear."""
+        """Return None: the regret is linear."""

@@ -1,9 +1,11 @@
-"""Alarms with a stated rate of false ones: at most alpha per decision are expected while all is well.
+"""Alarms with a bounded rate of false alarms: without a fault, expect at most alpha per decision.
 
-    watch = Monitor(alpha=1e-6) for each decision, once its answers are final: watch.observe(Outcome(items,
-    propensities, positions, answers, k)) watch.raised()
+    monitor = Monitor(alpha=1e-6)
+    for each decision, once its feedback is final:
+        monitor.observe(Outcome(items, propensities, positions, feedback, k))
+    monitor.raised()
 
-docs/monitoring.md has the theorem, its proof, and what each alarm assumes.
+docs/monitoring.md says what each alarm assumes, and docs/theory/monitoring.md proves the bound.
 """
 
 from __future__ import annotations
@@ -26,88 +28,91 @@ PER_ITEM = (
     "item-hidden", "item-overexposed",
     "item-fewer-answers", "item-more-answers", "item-lower-grades", "item-higher-grades",
 )  # fmt: skip
-_MOST_KEPT = 1000  # alarms
+_MAX_ALARMS = 1000
 FACTS = ("low-propensity", "learner-failed", "overflow")
 NAMES = (*OVERALL, *PER_ITEM, *FACTS)
 _ACTIONS = {
-    "unexpected-order": "Likely the app sorts, filters or caches lists after they were ranked. Show them as they "
-    "are, or report what was shown; evaluations of this time are biased.",
-    "no-exploration": "Likely the app shows an old list again, or undoes what was moved up to be asked about. "
-    "Show each list once, as it is; until then little is learned.",
-    "item-hidden": "Likely the app leaves the item out: sold out, blocked, or too slow to load. Do not offer it "
+    "unexpected-order": "The app probably sorts, filters or caches lists after ranking. Show them unchanged, or "
+    "report what was shown; evaluations of this time are biased.",
+    "no-exploration": "The app probably shows an old list again, or moves explored items down. Show each list "
+    "once, unchanged; until then the learner learns little.",
+    "item-hidden": "The app probably leaves the item out: sold out, blocked, or too slow to load. Do not offer it "
     "for ranking while it cannot be shown, or retire it.",
-    "item-overexposed": "Likely the app pins or promotes the item. Rank without it, and report what was shown.",
-    "fewer-answers": "Likely answers are lost on their way, come too late, or the page has changed. Look at the "
-    "calls that bring feedback since then.",
-    "lower-grades": "Likely another audience, a change of the page, or items that got worse. If it lasts, let "
-    "the learner forget (`decay`), or start again.",
-    "no-feedback": "No feedback reaches the learner, which stays as it is. Look at the calls that bring it, and at "
-    "the time that answers may take.",
-    "orphan-feedback": "Likely retries after decisions were closed, another environment, or ids that the app makes "
-    "up. Compare the ids.",
-    "item-fewer-answers": "Likely the item is shown in a way that people cannot answer. Look at it on the page.",
-    "item-more-answers": "Likely the item is shown differently, or answers about it are sent twice. Look at it.",
-    "item-lower-grades": "Likely the item itself changed: price, picture, stock. If it is another thing now, give "
-    "it a new name; if tastes change often, let the learner forget.",
-    "item-higher-grades": "Likely the item itself changed, or somebody answers in bulk. Look at who answers.",
-    "low-propensity": "Candidates get less than the promised propensity, and cannot be evaluated. Look at the learner's "
-    "exploration, and at lists with more candidates than it was set up for.",
-    "learner-failed": "The learner has stopped learning. Load the last good state, or start again with scaled features.",
-    "overflow": "Rankings are arbitrary now. Load the last good state, and scale features.",
+    "item-overexposed": "The app probably pins or promotes the item. Rank without it, and report what was shown.",
+    "fewer-answers": "Feedback is probably lost, late, or the page has changed. Check the feedback requests "
+    "since then.",
+    "lower-grades": "Probable causes: another audience, a changed page, or worse items. If it lasts, use a "
+    "`decay`, or restart the learner.",
+    "no-feedback": "No feedback reaches the learner, so it does not learn. Check the feedback requests and the "
+    "time allowed for feedback.",
+    "orphan-feedback": "Probable causes: retries after decisions were closed, another environment, or ids that "
+    "the app invents. Compare the ids.",
+    "item-fewer-answers": "People probably cannot give feedback on the item. Look at it on the page.",
+    "item-more-answers": "The item is probably shown differently, or its feedback is sent twice. Look at it.",
+    "item-lower-grades": "The item itself probably changed: price, picture, stock. If it is a different item "
+    "now, give it a new name; if tastes change often, use a `decay`.",
+    "item-higher-grades": "The item itself probably changed, or someone sends feedback in bulk. Check who sends "
+    "it.",
+    "low-propensity": "Candidates get less than the minimum propensity and cannot be evaluated. Check the "
+    "learner's exploration, and lists with more candidates than it was configured for.",
+    "learner-failed": "The learner has stopped learning. Load the last good state, or restart with scaled "
+    "features.",
+    "overflow": "Rankings are now arbitrary. Load the last good state, and scale features.",
 }
 
 
 class Outcome(NamedTuple):
-    """A decision, once its answers are final: they have come, or the time for them is over."""
+    """A decision with its final feedback: it has arrived, or the time for it is over."""
 
     items: Ints  # numbers of the candidates
-    propensities: Floats  # of each to be among the first k; NaN: not known
-    positions: Ints  # where each was shown, from 0, as far as the app says; -1: not at all
+    propensities: Floats  # probability of each to be among the first k; NaN: unknown
+    positions: Ints  # where the app showed each, from 0; -1: not shown
     answers: Floats  # NaN: none
     k: int
 
 
 class Alarm(NamedTuple):
-    """Something a person should look at; what is raised again and again is one alarm."""
+    """A fault that a person should look at. Repeated alarms of the same name and item count as one."""
 
     name: str
     item: int | None
-    since: int  # how many decisions had been observed when it was raised first
-    latest: int  # and last
+    since: int  # number of decisions observed when it was first raised
+    latest: int  # and when it was last raised
     times: int
-    cause: str  # what was seen when it was raised last, with its numbers
-    action: str  # what is likely, and what to do
+    cause: str  # observation when it was last raised, with numbers
+    action: str  # probable cause, and what to do
 
     def as_dict(self) -> dict[str, Any]:
-        """JSON of it."""
+        """Return the alarm as the JSON output has it."""
         return self._asdict()
 
 
 class Monitor:
-    """Watches decisions and answers, and raises alarms.
+    """Monitor of decisions and feedback that raises alarms.
 
     Parameters
     ----------
     alpha
-        False alarms that are expected per decision, at most; 1 / alpha decisions before the first, at least.
+        Largest expected number of false alarms per decision. The first false alarm is expected after at least
+        1 / alpha decisions.
     grades
-        The least and the largest answer there can be.
+        Smallest and largest possible feedback.
     min_propensity
-        The probability that each candidate is promised to have; 0: none is.
+        Smallest propensity that each candidate should have; 0 for no minimum.
     min_feedback_rate
-        The share of decisions that are answered at all, at least, while all is well.
+        Smallest share of decisions with feedback, without a fault.
     max_orphan_rate
-        The share of answers to unknown decisions, at most, while all is well.
+        Largest share of feedback on unknown decisions, without a fault.
     name_of
-        What an alarm calls an item.
+        Returns the name of an item, by its number.
 
-    >>> watch, rng = Monitor(alpha=1e-4), np.random.default_rng(0)
+    >>> monitor, rng = Monitor(alpha=1e-4), np.random.default_rng(0)
     >>> for t in range(2000):
-    ...     first = int(rng.random() < 0.1)  # item 0 is to be seen with probability 0.9, and so it is ...
+    ...     first = int(rng.random() < 0.1)  # item 0 is on top with probability 0.9 ...
     ...     if t >= 1500:
     ...         first = 1  # ... until the app hides it
-    ...     watch.observe(Outcome([0, 1], [0.9, 0.1], [first, 1 - first], [1 - first or np.nan, np.nan], k=1))
-    >>> [(alarm.name, 1500 < alarm.since < 1510) for alarm in watch.raised() if alarm.item == 0]
+    ...     monitor.observe(Outcome([0, 1], [0.9, 0.1], [first, 1 - first], [1 - first or np.nan, np.nan], k=1))
+    >>> [(alarm.name, 1500 < alarm.since < 1510) for alarm in monitor.raised() if alarm.item == 0]
     [('item-hidden', True)]
     """
 
@@ -129,27 +134,29 @@ class Monitor:
             check_open_unit(name, value)
         low, high = map(float, grades)
         if not (np.isfinite([low, high]).all() and low < high):
-            raise ValueError(f"grades = {grades}: must be the least and the largest answer, the least first")
+            raise ValueError(
+                f"grades = {grades}: must be the smallest and the largest possible feedback, in this order"
+            )
         if not 0 <= min_propensity < 1:
-            raise ValueError(f"promised = {min_propensity!r}: must be a probability from 0 to 1")
+            raise ValueError(f"min_propensity = {min_propensity!r}: must be from 0 to below 1")
         self.min_propensity, self.name_of = float(min_propensity), name_of
-        self._accounts = new_monitor_state(1, alpha, (low, high), min_feedback_rate, max_orphan_rate)
+        self._state = new_monitor_state(1, alpha, (low, high), min_feedback_rate, max_orphan_rate)
         self._alarms: dict[tuple[str, int | None], Alarm] = {}
         self._totals = dict.fromkeys(NAMES, 0)
         self._holds = dict.fromkeys(FACTS, False)  # facts are raised when they begin to hold
 
     @property
     def alpha(self) -> float:
-        """False alarms that are expected per decision, at most."""
-        return self._accounts.alpha
+        """Largest expected number of false alarms per decision."""
+        return self._state.alpha
 
     @property
     def rounds(self) -> int:
-        """Decisions observed so far."""
-        return int(self._accounts.rounds[0])
+        """Number of decisions observed so far."""
+        return int(self._state.rounds[0])
 
     def observe(self, outcome: Outcome) -> None:
-        """Take in a decision; once, when its answers are final."""
+        """Observe a decision, once, when its feedback is final."""
         items, k = _array(outcome.items, np.int64, "items"), int(outcome.k)
         n = len(items)
         propensities, answers = (
@@ -162,7 +169,7 @@ class Monitor:
     def observe_many(
         self, offsets: Ints, items: Ints, propensities: Floats, positions: Ints, answers: Floats, ks: Ints
     ) -> None:
-        """Take in many decisions: decision t is rows ``offsets[t]:offsets[t + 1]``, as in a `Log`."""
+        """Observe many decisions: decision t has the rows ``offsets[t]:offsets[t + 1]``, as in a `Log`."""
         if len(ks) == 0:
             return
         offsets, items, positions, ks = (
@@ -175,102 +182,104 @@ class Monitor:
         lengths = np.diff(offsets)
         rows = {len(items), len(propensities), len(positions), len(answers), int(offsets[-1])}
         if len(offsets) != len(ks) + 1 or offsets[0] != 0 or lengths.min() < 1 or len(rows) > 1:
-            raise ValueError("columns do not fit each other: one row per candidate, and one candidate at least")
+            raise ValueError(
+                "columns do not match: they need one row per candidate, and each decision at least one candidate"
+            )
         if items.min() < 0 or ks.min() < 1:
-            raise ValueError("items must be numbers from 0, and k 1 at least")
+            raise ValueError("items must be numbers from 0, and k at least 1")
         self._make_room(int(items.max()) + 1, int(ks[ks < lengths].max(initial=0)))
         first, before = 0, self.rounds
         while first < len(ks):
-            first = observe_many(self._accounts, offsets, items, propensities, positions, answers, ks, first)
+            first = observe_many(self._state, offsets, items, propensities, positions, answers, ks, first)
             self._collect()
-        self._look_for_starved(before, offsets, items, propensities)
+        self._check_propensities(before, offsets, items, propensities)
 
     def stray(self, count: int = 1) -> None:
-        """Take in answers to decisions that nobody knows of."""
+        """Observe feedback on unknown decisions."""
         for _ in range(count):
-            observe_stray(self._accounts)
+            observe_stray(self._state)
             self._collect()
 
     def health(self, failure: str = "", scores: ArrayLike = ()) -> None:
-        """Take in what the learner says of itself, now and then.
+        """Observe the state of the learner; call it from time to time.
 
         Parameters
         ----------
         failure
-            Why it has stopped learning (`Agent.failure`); empty while it is healthy.
+            Why the learner has stopped learning (`Agent.failure`); empty while it is healthy.
         scores
-            What it believes of items; none need be given.
+            Its scores of items; optional.
         """
-        self._fact("learner-failed", f"The learner says: {excerpt(failure, 200)}.", holds=bool(failure))
+        self._fact("learner-failed", f"The learner reports: {excerpt(failure, 200)}.", holds=bool(failure))
         bad = np.flatnonzero(~np.isfinite(np.asarray(scores, dtype=np.float64)))
-        self._fact("overflow", f"{pluralize(bad.size, 'score')} of items: no finite numbers.", holds=bad.size > 0)
+        self._fact("overflow", f"{pluralize(bad.size, 'score')} of items not finite.", holds=bad.size > 0)
 
     def raised(self) -> tuple[Alarm, ...]:
-        """The alarms so far, in the order they were first raised; of very many, the last thousand."""
+        """Return the alarms in the order in which they were first raised, at most the last thousand."""
         return tuple(self._alarms.values())
 
     def metrics(self) -> dict[str, float]:
-        """Numbers for a monitoring system: decisions observed, and alarms by name."""
+        """Return metrics: the number of decisions observed, and of alarms by name."""
         totals = {f'peekrank_alarms_total{{alarm="{name}"}}': float(count) for name, count in self._totals.items()}
         return {"peekrank_watched_decisions_total": float(self.rounds), **totals}
 
     def arrays(self) -> dict[str, np.ndarray[Any, Any]]:
-        """The memory: `restore` goes on from it. Alarms that were raised are not part of it."""
-        return {
-            name: part.copy() for name, part in self._accounts._asdict().items() if isinstance(part, np.ndarray)
-        }
+        """Return the state, from which `restore` resumes. It does not contain the alarms raised so far."""
+        return {name: part.copy() for name, part in self._state._asdict().items() if isinstance(part, np.ndarray)}
 
     def restore(self, arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:
-        """Go on from a memory; a ValueError if it cannot be one."""
-        fresh = self._accounts._asdict()
-        found: dict[str, Any] = {}
+        """Resume from a state. Raises ValueError if it is invalid."""
+        fresh = self._state._asdict()
+        restored: dict[str, Any] = {}
         for name, part in fresh.items():
             if isinstance(part, np.ndarray):
-                given = np.asarray(arrays.get(name))
-                if given.dtype != part.dtype or given.shape[1:] != part.shape[1:] or given.ndim != part.ndim:
-                    raise ValueError(f"'{name}' is no part of the memory of a watch")
-                if part.dtype == np.float64 and not np.isfinite(given).all():
-                    raise ValueError(f"'{name}' holds something else than finite numbers")
-                found[name] = np.ascontiguousarray(given).copy()
-        sizes = {len(found[name]) for name in ("items", "item_pasts", "recent")}
+                saved = np.asarray(arrays.get(name))
+                if saved.dtype != part.dtype or saved.shape[1:] != part.shape[1:] or saved.ndim != part.ndim:
+                    raise ValueError(f"'{name}' is missing or does not fit the state of a monitor")
+                if part.dtype == np.float64 and not np.isfinite(saved).all():
+                    raise ValueError(f"'{name}' must contain only finite numbers")
+                restored[name] = np.ascontiguousarray(saved).copy()
+        sizes = {len(restored[name]) for name in ("items", "item_references", "recent")}
         fixed = all(
-            len(found[name]) == len(fresh[name]) for name in ("overall", "past", "shown", "rounds", "raised")
+            len(restored[name]) == len(fresh[name])
+            for name in ("overall", "reference", "shown", "rounds", "raised")
         )
         if len(sizes) != 1 or not fixed:
-            raise ValueError("the arrays of a watch do not fit each other")
-        found["number"][:] = 0
-        self._accounts = self._accounts._replace(**found)
+            raise ValueError("the arrays of a monitor do not match each other")
+        restored["number"][:] = 0
+        self._state = self._state._replace(**restored)
 
     def _make_room(self, items: int, k: int) -> None:
-        there = len(self._accounts.items)
-        if items > there:
-            room = max(2 * there, items)
-            s = self._accounts
+        capacity = len(self._state.items)
+        if items > capacity:
+            room = max(2 * capacity, items)
+            s = self._state
             fresh = new_monitor_state(
                 room, s.alpha, (s.min_feedback, s.max_feedback), s.min_feedback_rate, s.max_orphan_rate
             )
-            for name in ("items", "item_pasts", "recent"):
-                getattr(fresh, name)[:there] = getattr(s, name)
-            self._accounts = s._replace(items=fresh.items, item_pasts=fresh.item_pasts, recent=fresh.recent)
-        if k > len(self._accounts.top):
-            self._accounts = self._accounts._replace(top=np.zeros(k))
+            for name in ("items", "item_references", "recent"):
+                getattr(fresh, name)[:capacity] = getattr(s, name)
+            self._state = s._replace(items=fresh.items, item_references=fresh.item_references, recent=fresh.recent)
+        if k > len(self._state.top):
+            self._state = self._state._replace(top=np.zeros(k))
 
     def _collect(self) -> None:
-        """Put what the accounts raised into words."""
-        s = self._accounts
+        """Turn the raised rows into alarms."""
+        s = self._state
         for kind, number, *numbers in s.raised[: s.number[0]].tolist():
             item = int(number) if number >= 0 else None
             name = OVERALL[int(kind)] if item is None else PER_ITEM[int(kind)]
             self._raise(name, item, _cause(name, "" if item is None else self.name_of(item), *numbers))
         s.number[0] = 0
 
-    def _look_for_starved(self, before: int, offsets: Ints, items: Ints, propensities: Floats) -> None:
+    def _check_propensities(self, before: int, offsets: Ints, items: Ints, propensities: Floats) -> None:
         if self.min_propensity > 0:
             low = propensities < self.min_propensity * (1 - 1e-9)
             row = int(np.argmax(low))
             t = before + int(np.searchsorted(offsets, row, side="right"))
             item = excerpt(self.name_of(int(items[row])))
-            cause = f"Item '{item}' had the propensity {propensities[row]:.3g} in decision {t}; {self.min_propensity:g} is promised."
+            value = f"propensity {propensities[row]:.3g} in decision {t}"
+            cause = f"Item '{item}' had {value}; the minimum is {self.min_propensity:g}."
             self._fact("low-propensity", cause, holds=bool(low.any()))
 
     def _fact(self, name: str, cause: str, *, holds: bool) -> None:
@@ -283,28 +292,30 @@ class Monitor:
         first = self._alarms.get(key, Alarm(name, item, now, now, 0, "", _ACTIONS[name]))
         self._alarms[key] = first._replace(latest=now, times=first.times + 1, cause=cause)
         self._totals[name] += 1
-        if len(self._alarms) > _MOST_KEPT:
+        if len(self._alarms) > _MAX_ALARMS:
             del self._alarms[next(iter(self._alarms))]
 
 
 _CAUSES = {
-    "unexpected-order": "What is shown agrees less with the ranking than chance allows: propensities of what was seen "
-    "add up to {now:.3g} lately, where {low:.3g} is expected.",
-    "no-exploration": "What is shown agrees more with the ranking than chance allows: propensities of what was seen "
-    "add up to {now:.3g} lately, where {low:.3g} is expected.",
-    "fewer-answers": "The share of answers was above {low:.3g}, and is {now:.3g} lately.",
-    "lower-grades": "The mean grade, on a scale from 0 to 1, was above {low:.3g}, and is {now:.3g} lately.",
-    "no-feedback": "Less than a share of {low:.3g} of all decisions is answered.",
-    "orphan-feedback": "More than a share of {high:.3g} of all answers is to decisions that are not known.",
-    "item-hidden": "Item '{item}' was seen in {now:.3g} of its decisions lately, and ranked to be in {low:.3g}.",
-    "item-overexposed": "Item '{item}' was seen in {now:.3g} of its decisions lately, and ranked to be in {low:.3g}.",
+    "unexpected-order": "The lists shown agree less with the rankings than chance allows: the propensities of the "
+    "items shown recently add up to {now:.3g}, where {low:.3g} is expected.",
+    "no-exploration": "The lists shown agree more with the rankings than chance allows: the propensities of the "
+    "items shown recently add up to {now:.3g}, where {low:.3g} is expected.",
+    "fewer-answers": "The share of items with feedback was above {low:.3g} and is now {now:.3g}.",
+    "lower-grades": "The mean grade, on a scale from 0 to 1, was above {low:.3g} and is now {now:.3g}.",
+    "no-feedback": "The share of decisions with feedback is below {low:.3g}.",
+    "orphan-feedback": "The share of feedback on unknown decisions is above {high:.3g}.",
+    "item-hidden": "Item '{item}' was recently seen in a share of {now:.3g} of its decisions; {low:.3g} is "
+    "expected.",
+    "item-overexposed": "Item '{item}' was recently seen in a share of {now:.3g} of its decisions; {low:.3g} is "
+    "expected.",
 }
-_CHANGED = "The {what} of item '{item}' was from {low:.3g} to {high:.3g}, and is {now:.3g} lately."
+_CHANGED = "The {what} of item '{item}' was from {low:.3g} to {high:.3g} and is now {now:.3g}."
 
 
 def _cause(name: str, item: str, low: float, high: float, now: float) -> str:
-    """What was seen, in a sentence with its numbers."""
-    what = "mean grade, on a scale from 0 to 1," if name.endswith("grades") else "share of answers"
+    """Describe the observation behind an alarm, with its numbers."""
+    what = "mean grade, on a scale from 0 to 1," if name.endswith("grades") else "share of feedback"
     return _CAUSES.get(name, _CHANGED).format(what=what, item=excerpt(item), low=low, high=high, now=now)
 
 

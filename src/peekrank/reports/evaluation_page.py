@@ -1,4 +1,4 @@
-"""An evaluation as one page: what each policy is worth, whether one may switch, and what this rests on."""
+"""HTML report of an evaluation: the value of each policy, the differences, and their intervals."""
 
 from __future__ import annotations
 
@@ -9,39 +9,44 @@ from typing import Any
 import polars as pl
 from matplotlib.figure import Figure
 
+from peekrank._util.extras import extra
 from peekrank.evaluation.evaluation import Estimate, Evaluation
 from peekrank.jobs.results_dir import write_table
 from peekrank.reports import plots
 from peekrank.reports.pages import write_page
 from peekrank.reports.style import Spread, blank, draw, finish, look, shorten, styled
 
-_MOST = 6  # intervals that a picture has room for
+with extra("cli"):
+    import polars as pl
+    from matplotlib.figure import Figure
+
+_MAX_CURVES = 6  # that fit into a figure
 _COLUMNS = (
     "name",
-    "minus",
+    "baseline",
     "decisions",
-    "doubly_robust",
-    "error",
+    "dr",
+    "std_error",
     "ips",
-    "self_normalised",
-    "effective",
-    "largest",
+    "snips",
+    "ess",
+    "max_weight",
 )
 
 
 def write_evaluation(result: Evaluation, folder: Path, *, source: str, notes: Sequence[str] = ()) -> Path:
-    """Write ``report.html``, one file that needs no network, with ``evaluation.csv`` and pictures beside it.
+    """Write ``report.html``, one file that needs no network, and ``evaluation.csv`` and the figures next to it.
 
     Parameters
     ----------
     result
-        What to tell about.
+        Estimates and differences.
     folder
-        Where to write.
+        Folder of the files.
     source
-        What the log is called.
+        Name of the log.
     notes
-        What else there is to know.
+        Remarks to print on the page.
     """
     figure = anytime_intervals(result)
     plots.save(figure, folder, "evaluation")
@@ -62,11 +67,11 @@ def write_evaluation(result: Evaluation, folder: Path, *, source: str, notes: Se
 
 
 def anytime_intervals(result: Evaluation) -> Figure:
-    """Estimates and intervals at all times against the number of decisions: of differences, or of one policy."""
-    shown = (result.differences or result.estimates)[:_MOST]
+    """Plot estimates and anytime intervals against the number of decisions: of differences, or of one policy."""
+    shown = (result.differences or result.estimates)[:_MAX_CURVES]
     what = "difference in" if result.differences else "mean"
     with styled():
-        title = f"{1 - result.alpha:.0%} intervals that hold at all times"
+        title = f"{1 - result.alpha:.0%} anytime intervals"
         figure, axes = blank(title, f"{what} {result.measure}", scale="linear", legend_rows=len(shown))
         axes.set(xlabel="decisions", xscale="log")
         for position, e in enumerate(shown):
@@ -88,32 +93,31 @@ def _table(result: Evaluation) -> pl.DataFrame:
         ends = {
             f"{name}_{end}": getattr(e, name)[i] for name in _INTERVALS for i, end in enumerate(("low", "high"))
         }
-        return (
-            {name: getattr(e, name) for name in _COLUMNS} | ends | {"cut": e.clip_bias, "missing": e.support_gap}
-        )
+        limits = {"clip_bias": e.clip_bias, "support_gap": e.support_gap}
+        return {name: getattr(e, name) for name in _COLUMNS} | ends | limits
 
     return pl.DataFrame([row(e) for e in (*result.estimates, *result.differences)], infer_schema_length=None)
 
 
-_INTERVALS = ("usual", "anytime", "betting")
+_INTERVALS = ("fixed_n", "anytime", "betting")
 
 
 def _verdict(result: Evaluation, e: Estimate) -> str:
     if e.verdict == "undecided":
-        return "undecided: no difference is shown yet"
+        return "undecided so far"
     better = (e.verdict == "higher") == result.measure.higher_is_better
     return f"{e.name} is {'better' if better else 'worse'}"
 
 
 def _best(result: Evaluation) -> str:
-    """The policy that is shown to be better than every other, if there is one."""
+    """Return the name of the policy that is significantly better than every other, or an empty string."""
     for e in result.estimates:
-        wins = [d for d in result.differences if e.name in (d.name, d.baseline)]
-        shown = [
+        comparisons = [d for d in result.differences if e.name in (d.name, d.baseline)]
+        wins = [
             (d.verdict == ("higher" if d.name == e.name else "lower")) == result.measure.higher_is_better
-            for d in wins
+            for d in comparisons
             if d.verdict != "undecided"
         ]
-        if wins and len(shown) == len(wins) and all(shown):
+        if comparisons and len(wins) == len(comparisons) and all(wins):
             return e.name
     return ""

@@ -1,4 +1,4 @@
-"""A result as one page for newcomers: what was run, how to read the pictures, what came out, in one HTML file."""
+"""HTML report of an experiment for newcomers: the settings, the figures with explanations, and the results."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import numpy as np
-import polars as pl
 
-from peekrank.experiments.experiment import Experiment, Result
+from peekrank._util.extras import extra
+from peekrank.experiments.experiment import Experiment, Result, Summary
 from peekrank.jobs.results_dir import versions
 from peekrank.measures import DCG
 from peekrank.reports import plots
@@ -21,11 +21,14 @@ from peekrank.reports.pages import command, described, first_line, write_page
 from peekrank.streams import CT15
 from peekrank.types import Floats, Ints
 
+with extra("cli"):
+    import polars as pl
+
 _SHOWN = 10  # positions of the illustration
 _PAPER = {
     "items": "10",
-    "answers seen": "1",
-    "judged by": "DCG",
+    "answers revealed": "1",
+    "measure": "DCG",
     "rounds": "10,000",
     "runs of each learner": "10",
     "rounds in each run": "the same",
@@ -35,7 +38,7 @@ _PAPER = {
 
 
 class Roles(NamedTuple):
-    """Specifications of the learners, by what they are told."""
+    """Specifications of the learners, by their feedback."""
 
     partial: list[str]
     full: list[str]
@@ -43,11 +46,11 @@ class Roles(NamedTuple):
 
 
 class RegretReduction(NamedTuple):
-    """Regret per round of a learner: after some numbers of rounds, and in the last tenth of them alone."""
+    """Regret per round of a learner after several numbers of rounds, and in the last tenth alone."""
 
     learner: str
     levels: list[float]
-    factor: float  # the last level but one over the last; NaN where they are not positive
+    factor: float  # the last level but one over the last; NaN if one is not positive
     last: float
 
 
@@ -57,52 +60,51 @@ def write_report(result: Result, path: Path, *, title: str) -> Path:
     Parameters
     ----------
     result
-        What to tell about.
+        Result of an experiment.
     path
-        Where to write it; an old file is replaced in one step.
+        File to write. An existing file is replaced atomically.
     title
         Heading of the page.
     """
-    write_page("report.html", path, title=title, **_basics(result), **_pictures(result), **_outcomes(result))
+    summaries = list(result.summaries())
+    results = {**_pictures(result, summaries), **_outcomes(result, summaries)}
+    write_page("report.html", path, title=title, **_basics(result), **results)
     return path
 
 
 def roles(experiment: Experiment) -> Roles:
-    """Who is told what.
+    """Group the learners by the feedback they receive.
 
     >>> roles(Experiment(("rtop1f", "ftpl"), "ct15", "dcg", k=1, horizon=100)).full
     ['ftpl']
     """
-    sorted_out = Roles([], [], [])
-    for name, made in zip(experiment.learners, experiment.parts.learners, strict=True):
-        if made.name == "uniform":
-            sorted_out.uniform.append(name)
+    groups = Roles([], [], [])
+    for name, learner in zip(experiment.learners, experiment.parts.learners, strict=True):
+        if learner.name == "uniform":
+            groups.uniform.append(name)
         else:
-            (sorted_out.full if made.full_information else sorted_out.partial).append(name)
-    return sorted_out
+            (groups.full if learner.full_information else groups.partial).append(name)
+    return groups
 
 
 def repeats_paper(experiment: Experiment) -> bool:
-    """Whether this is the simulation of CT15, section 10, whatever its size."""
+    """Return whether this is the simulation of CT15, section 10, of any size."""
     return isinstance(experiment.parts.stream, CT15) and experiment.parts.measure == DCG() and experiment.k == 1
 
 
 def regret_reductions(result: Result, learners: Sequence[str]) -> tuple[list[int], list[RegretReduction]]:
-    """Regret per round after about a hundredth, a tenth and all of the rounds; and which rounds these are."""
+    """Return the rounds at about a hundredth, a tenth and all of the horizon, and each learner's regret per round."""
     horizon = result.experiment.horizon
     columns = np.unique(
         np.searchsorted(result.checkpoints, [max(1, horizon // 100), max(1, horizon // 10), horizon])
     )
-    found = []
+    reductions = []
     for name in learners:
         mean = result.regrets(name).mean(axis=0)
         levels = (mean / result.checkpoints)[columns].tolist()
-        found.append(
-            RegretReduction(
-                name, levels, _factor(levels), _slope(result.checkpoints, mean, horizon - horizon // 10)
-            )
-        )
-    return result.checkpoints[columns].tolist(), found
+        last = _slope(result.checkpoints, mean, horizon - horizon // 10)
+        reductions.append(RegretReduction(name, levels, _factor(levels), last))
+    return result.checkpoints[columns].tolist(), reductions
 
 
 def _basics(result: Result) -> dict[str, Any]:
@@ -127,17 +129,21 @@ def _basics(result: Result) -> dict[str, Any]:
 
 
 def _settings(result: Result) -> list[tuple[str, str, str, str | None]]:
-    """What was set: name, value, explanation, and what the paper had."""
+    """Return the settings: name, value, explanation, and the value in the paper."""
     e = result.experiment
     stream = e.parts.stream
     rows = [
         ("stream", e.stream, first_line(stream)),
         ("items", f"{e.shape.m:,}", "m, the length of the list"),
-        ("answers seen", f"{e.k:,}", "k, counted from the top of the list"),
-        ("judged by", plots.measure_label(result), first_line(e.parts.measure)),
+        ("answers revealed", f"{e.k:,}", "k, counted from the top of the list"),
+        ("measure", plots.measure_label(result), first_line(e.parts.measure)),
         ("rounds", f"{e.horizon:,}", "T, one person each"),
         ("runs of each learner", f"{e.runs:,}", ""),
-        ("rounds in each run", "drawn anew" if not e.same_rounds else "the same", "what people want"),
+        (
+            "rounds in each run",
+            "drawn anew" if not e.same_rounds else "the same",
+            "the people and their relevance",
+        ),
     ]
     options = (field.name for field in fields(stream) if field.name != "m")  # type: ignore[arg-type]
     rows += [(name.replace("_", " "), str(getattr(stream, name)), "option of the stream") for name in options]
@@ -146,17 +152,18 @@ def _settings(result: Result) -> list[tuple[str, str, str, str | None]]:
 
 
 def _positions(m: int, k: int) -> list[tuple[str, bool]]:
-    """Item and whether its relevance is seen, for the first positions of a made-up list."""
+    """Return the item and whether its relevance is revealed, for the first positions of an example list."""
     letters = "ABCDEFGHIJ"[: min(m, _SHOWN)]
     half = len(letters) // 2
     return [(letter, position < k) for position, letter in enumerate(letters[half:] + letters[:half])]
 
 
-def _pictures(result: Result) -> dict[str, Any]:
+def _pictures(result: Result, summaries: Sequence[Summary]) -> dict[str, Any]:
     e, who = result.experiment, roles(result.experiment)
     late = max(1, e.horizon // 10)
     first, versus = who.partial or e.learners, who.partial + who.full if who.partial and who.full else []
     rounds, _ = early = regret_reductions(result, first)
+    exponents = {summary.learner: summary.exponent for summary in summaries}
     return {
         "roles": who,
         "late": late,
@@ -167,13 +174,13 @@ def _pictures(result: Result) -> dict[str, Any]:
         "versus_svg": plots.inline_svg(plots.average_regret(result, start=late, learners=versus))
         if versus
         else None,
-        "growth_svg": plots.inline_svg(plots.cumulative_regret(result)),
+        "growth_svg": plots.inline_svg(plots.cumulative_regret(result, exponents=exponents)),
     }
 
 
-def _outcomes(result: Result) -> dict[str, Any]:
+def _outcomes(result: Result, all_summaries: Sequence[Summary]) -> dict[str, Any]:
     e, who = result.experiment, roles(result.experiment)
-    summaries = {s.learner: s for s in result.summaries()}
+    summaries = {s.learner: s for s in all_summaries}
     random = [summaries[name].regret for name in who.uniform]
     partial, full = (min((summaries[n] for n in names), key=lambda s: s.regret, default=None) for names in who[:2])
     return {
@@ -189,7 +196,7 @@ def _outcomes(result: Result) -> dict[str, Any]:
 
 
 def _best_per_round(result: Result) -> float:
-    """Value of the best fixed ranking in hindsight, per round; all learners of a run share it."""
+    """Return the value per round of the best fixed ranking in hindsight, which all learners of a run share."""
     e = result.experiment
     last = result.curves[e.learners[0]].filter(pl.col("checkpoints") == e.horizon)
     sign = 1 if e.parts.measure.higher_is_better else -1
@@ -197,7 +204,7 @@ def _best_per_round(result: Result) -> float:
 
 
 def _below(result: Result, learner: str, level: float) -> int | None:
-    """First checkpoint from which on regret per round is below a level; None if it is not at the end."""
+    """Return the first checkpoint from which regret per round stays below a level, or None if it does not."""
     above = np.flatnonzero(result.regrets(learner).mean(axis=0) / result.checkpoints >= level)
     after = int(above[-1]) + 1 if len(above) else 0
     return int(result.checkpoints[after]) if after < len(result.checkpoints) else None
@@ -210,7 +217,7 @@ def _factor(levels: Sequence[float]) -> float:
 
 
 def _slope(checkpoints: Ints, regret: Floats, since: int) -> float:
-    """Regret per round after `since` rounds or the nearest checkpoint before it; NaN where there is none."""
+    """Return the regret per round after the checkpoint at or before `since`, or NaN if that is the last one."""
     start = int(np.searchsorted(checkpoints, since, side="right")) - 1
     return (
         float((regret[-1] - regret[start]) / (checkpoints[-1] - checkpoints[start]))

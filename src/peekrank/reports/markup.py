@@ -1,7 +1,7 @@
 r"""Tables for pages and papers, in Markdown and in LaTeX.
 
-What an entry says is taken literally, character by character, but for links and for what stands between backticks:
-that is set in typewriter letters, as names of learners are. `code` puts any text there.
+Entries are literal text, except for links and for text between backticks, which is set as code, like the names of
+learners. `code` puts any text between backticks.
 """
 
 from __future__ import annotations
@@ -36,30 +36,30 @@ class Table(NamedTuple):
     rows: Sequence[Sequence[object]]
 
     def markdown(self) -> list[str]:
-        """The lines of the table in Markdown."""
+        """Return the lines of the table in Markdown."""
         return [row(*self.heads), "|" + "---|" * len(self.heads), *(row(*entries) for entries in self.rows)]
 
     def latex(self) -> str:
-        """The table as a tabular of LaTeX."""
+        """Return the table as a LaTeX tabular."""
         lines = [" & ".join(map(_latex, entries)) + r" \\" for entries in (self.heads, *self.rows)]
         lines = [rf"\begin{{tabular}}{{{'l' * len(self.heads)}}}", r"\hline", lines[0], r"\hline", *lines[1:]]
         return "\n".join([*lines, r"\hline", r"\end{tabular}"])
 
 
 def code(text: str) -> str:
-    """A text between as many backticks as it takes.
+    """Put a text between as many backticks as necessary.
 
     >>> code("rtop1f:order=fixed"), code("a`b"), code("`")
     ('`rtop1f:order=fixed`', '``a`b``', '`` ` ``')
     """
     fence = "`" * (1 + max((len(run) for run in re.findall("`+", text)), default=0))
     if not text.strip() or text[0] in "` " or text[-1] in "` ":
-        text = f" {text} "  # one space on each side is not shown
+        text = f" {text} "  # Markdown strips one space on each side
     return fence + text + fence
 
 
 def row(*entries: object) -> str:
-    r"""A row of a table in Markdown.
+    r"""Format a row of a Markdown table.
 
     >>> print(row("a|b", "two_words_*", "`p_1`", 2))
     | a\|b | two\_words\_\* | `p_1` | 2 |
@@ -72,15 +72,15 @@ def _markdown(entry: object) -> str:
 
 
 def _span(text: str) -> str:
-    """Between backticks a pipe would end the entry, and a backslash before it is shown by some: there a tag."""
+    """Format code. A pipe between backticks would end the cell, and some renderers print its escape: use a tag."""
     if "|" not in text:
         return code(text)
-    return "<code>" + re.sub(r"[&<|\\`*_\[]", lambda found: f"&#{ord(found[0])};", text) + "</code>"
+    return "<code>" + re.sub(r"[&<|\\`*_\[]", lambda match: f"&#{ord(match[0])};", text) + "</code>"
 
 
 def _literal(text: str) -> str:
     escaped = re.sub(r"[\\`*_|]", r"\\\g<0>", text)
-    escaped = re.sub(r"&(?=#?\w+;)", "&amp;", escaped)  # a backslash before this, and the next, is shown by some
+    escaped = re.sub(r"&(?=#?\w+;)", "&amp;", escaped)  # some renderers print a backslash before it
     return re.sub(r"<(?=[a-zA-Z/!?])", "&lt;", escaped)
 
 
@@ -90,12 +90,12 @@ def _latex(entry: object) -> str:
 
 
 def _with_rates(text: str) -> str:
-    """Rates of games as a paper has them."""
+    """Typeset the rates of games as formulas."""
     return text.replace(r"T\textasciicircum{}(2/3)", "$T^{2/3}$").replace("sqrt(T)", r"$\sqrt{T}$")
 
 
 def _parts(entry: object) -> Iterator[tuple[str, bool]]:
-    """What is between backticks, without these, and what is not; all on one line."""
+    """Yield the parts of an entry, joined to one line, each with whether it is code. Backticks are removed."""
     text, end = re.sub(r"\s*[\r\n]+\s*", " ", str(entry)), 0
     for span in _SPAN.finditer(text):
         yield text[end : span.start()], False

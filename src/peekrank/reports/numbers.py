@@ -1,4 +1,4 @@
-"""Numbers as people read them, on pages and in terminals."""
+"""Number formats of pages and terminals."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MISSING = "–"
 
 
 def number(value: float | None) -> str:
-    """Three significant digits or all before the point, with thousands separators; a dash for what is missing.
+    """Format a number with three significant digits, or all before the point, or a dash if it is missing.
 
     >>> number(11811.3), number(64.38), number(0.1046), number(float("nan"))
     ('11,811', '64.4', '0.105', '–')
@@ -25,12 +25,12 @@ def number(value: float | None) -> str:
 
 
 def decimals(value: float, digits: int = 2) -> str:
-    """A fixed number of decimals; a dash for what is missing."""
+    """Format a number with fixed decimals, or a dash if it is missing."""
     return _MISSING if math.isnan(value) else f"{round(value, digits) + 0.0:.{digits}f}"  # no -0.00
 
 
 def percent(share: float) -> str:
-    """A share in percent.
+    """Format a share in percent.
 
     >>> percent(0.215)
     '21.5 %'
@@ -39,7 +39,7 @@ def percent(share: float) -> str:
 
 
 def interval(value: float, low: float, high: float) -> str:
-    """A value and the ends of its interval, if it has one.
+    """Format a value and the ends of its interval, if it has one.
 
     >>> interval(0.666, 0.641, 0.702), interval(12.5, float("nan"), float("nan"))
     ('0.666, 0.641..0.702', '12.5')
@@ -50,7 +50,7 @@ def interval(value: float, low: float, high: float) -> str:
 
 
 def p_value_text(p: float) -> str:
-    """A p-value.
+    """Format a p-value.
 
     >>> p_value_text(0.0321), p_value_text(1e-9)
     ('0.032', '< 0.001')
@@ -59,12 +59,12 @@ def p_value_text(p: float) -> str:
 
 
 def regret_text(worst: Worst) -> str:
-    """Mean and spread of a learner's worst regret."""
+    """Format mean and spread of a learner's worst regret."""
     return f"{number(worst.regret)} ± {number(worst.spread)}"
 
 
 def exponent_text(exponent: Exponent) -> str:
-    """An exponent with its interval, as far as there is one.
+    """Format an exponent with its interval, if it has one.
 
     >>> from peekrank.regret import Exponent
     >>> exponent_text(Exponent(0.667, 0.65, 0.68)), exponent_text(Exponent(0.5, math.nan, math.nan))
@@ -77,5 +77,5 @@ def exponent_text(exponent: Exponent) -> str:
 
 
 def bound_text(worst: Worst) -> str:
-    """The bound, and whether it was exceeded by more than luck explains."""
+    """Format a bound, and mark it if the regret exceeds it significantly."""
     return number(worst.bound) + (" exceeded" if worst.exceeded else "")

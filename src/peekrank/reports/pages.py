@@ -1,4 +1,4 @@
-"""What all pages have in common: templates, and experiments in plain words."""
+"""Shared parts of all pages: templates, and descriptions of experiments."""
 
 from __future__ import annotations
 
@@ -6,28 +6,30 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-
 from peekrank._util.atomic import write_whole
+from peekrank._util.extras import extra
 from peekrank.experiments.experiment import Experiment
 from peekrank.learners import RTop1F
 from peekrank.reports.numbers import decimals, number, percent
 
+with extra("cli"):
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
 _PLAIN = {
-    "rtop1f": "RTop-1F (CT15, Algorithm 1). Time is cut into blocks. In each block every item has its turn in a "
-    "position that people are asked about. All other rounds sort by the answers of earlier blocks, plus noise.",
-    "ftpl": "Follow the perturbed leader. Sorts the items by all answers so far, plus noise. It is told the "
-    "relevance of every item after each round, and so shows what complete feedback would be worth.",
-    "uniform": "A random order in every round: what knowing nothing is worth.",
+    "rtop1f": "RTop-1F (CT15, Algorithm 1). It divides time into blocks. In each block, every item once takes a "
+    "position with feedback. In all other rounds, it sorts by the feedback of earlier blocks, plus noise.",
+    "ftpl": "Follow the perturbed leader. It sorts the items by all feedback so far, plus noise. It sees the "
+    "relevance of every item after each round, so it shows the value of complete feedback.",
+    "uniform": "A random order in every round, for comparison.",
 }
 _ORDERS = {
-    "leader": "While an item has its turn, the others keep the best order known so far.",
-    "fixed": "While an item has its turn, the others are in a fixed, arbitrary order.",
+    "leader": "Meanwhile the other items keep the best order found so far.",
+    "fixed": "Meanwhile the other items are in a fixed, arbitrary order.",
 }
 
 
 def write_page(template: str, path: Path, **content: Any) -> None:
-    """Fill a template of the package, with numbers as they are written here, and write it in one step."""
+    """Render a template of the package and write it atomically."""
     environment = Environment(
         loader=PackageLoader("peekrank.reports"),
         autoescape=True,
@@ -41,7 +43,7 @@ def write_page(template: str, path: Path, **content: Any) -> None:
 
 
 def command(experiment: Experiment, folder: str) -> str:
-    """The command line that repeats an experiment.
+    """Return the command line that repeats an experiment.
 
     >>> command(Experiment(("rtop1f",), "ct15", "dcg", k=1, horizon=100, same_rounds=True), "results/again")
     'peekrank simulate rtop1f --measure dcg --stream ct15 --k 1 --horizon 100 --runs 10 --seed 0 --same-rounds ...'
@@ -54,18 +56,19 @@ def command(experiment: Experiment, folder: str) -> str:
 
 
 def described(experiment: Experiment) -> list[tuple[str, str]]:
-    """Each learner in plain words, and only the options of one that was described before."""
-    found, known = [], set()
-    for text, made in zip(experiment.learners, experiment.parts.learners, strict=True):
+    """Describe each learner in plain words, and only the options of one described before."""
+    descriptions, known = [], set()
+    for text, learner in zip(experiment.learners, experiment.parts.learners, strict=True):
         again = "The same learner with other options."
-        plain = again if made.name in known else _PLAIN.get(made.name, first_line(made))
-        found.append((text, f"{plain} {_ORDERS[made.order] if isinstance(made, RTop1F) else ''}".strip()))
-        known.add(made.name)
-    return found
+        plain = again if learner.name in known else _PLAIN.get(learner.name, first_line(learner))
+        order = _ORDERS[learner.order] if isinstance(learner, RTop1F) else ""
+        descriptions.append((text, f"{plain} {order}".strip()))
+        known.add(learner.name)
+    return descriptions
 
 
 def first_line(value: object) -> str:
-    """What a value is, by the first line of its class's documentation.
+    """Return the first line of the docstring of a value's class.
 
     >>> from peekrank.measures import DCG
     >>> len(first_line(DCG())) > 10

@@ -1,8 +1,8 @@
-"""Pictures of results."""
+"""Figures of results."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from hashlib import sha256
 from io import BytesIO
@@ -11,18 +11,14 @@ from typing import NamedTuple
 from xml.etree import ElementTree
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.layout_engine import ConstrainedLayoutEngine
-from matplotlib.lines import Line2D
-from matplotlib.patches import Patch, Rectangle
 
 from peekrank._util.atomic import write_whole
+from peekrank._util.extras import extra
 from peekrank._util.text import pluralize
 from peekrank.experiments.experiment import Result
 from peekrank.experiments.study_result import StudyResult
-from peekrank.games.rate import Rate
 from peekrank.games.rate_table import MEANINGS, Table
+from peekrank.games.rates import Rate
 from peekrank.measures import measure as measure_named
 from peekrank.regret import Exponent
 from peekrank.reports.style import (
@@ -43,11 +39,19 @@ from peekrank.reports.style import (
 from peekrank.training.result import TrainingResult
 from peekrank.types import Floats, Ints, Measure
 
-_ROUNDING = 1e-9  # of the largest regret: what is smaller is rounding error, and would stretch a log axis
+with extra("cli"):
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch, Rectangle
+
+_BOUND_POINTS = 40  # of the curve of a bound
+_ROUNDING = 1e-9  # share of the largest regret below which a value is rounding error and would stretch a log axis
 
 
 def average_regret(result: Result, *, start: int = 1, learners: Sequence[str] | None = None) -> Figure:
-    """Time-normalised regret R_t / t against t, mean and one standard deviation over runs.
+    """Plot time-normalised regret R_t / t against t, with mean and one standard deviation over runs.
 
     Parameters
     ----------
@@ -82,31 +86,40 @@ def average_regret(result: Result, *, start: int = 1, learners: Sequence[str] | 
     return figure
 
 
-def cumulative_regret(result: Result) -> Figure:
-    """Regret R_t against t on log-log axes, mean and one standard deviation over runs, with bounds and exponents.
+def cumulative_regret(result: Result, *, exponents: Mapping[str, Exponent] | None = None) -> Figure:
+    """Plot regret R_t against t on log-log axes, with one standard deviation over runs, bounds and exponents.
 
-    A bound is dashed, in the colour of its learner, and its value at t holds for that learner tuned to t rounds.
-    Regret that is not positive has no position on a log axis and is left out.
+    A bound is dashed, in the colour of its learner. Its value at t holds for that learner tuned to t rounds. The
+    figure omits regret that is not positive.
+
+    Parameters
+    ----------
+    result
+        Curves of an experiment.
+    exponents
+        Exponents by learner, if known; by default those of `Result.summaries`.
     """
     names = result.experiment.learners
     spreads = {name: spread_of_runs(result.regrets(name)) for name in names}
-    bounds = {name: bound for name in names if (bound := result.bound(name, result.checkpoints)) is not None}
+    t = _bound_rounds(result.checkpoints)
+    bounds = {name: bound for name in names if (bound := result.bound(name, t)) is not None}
     low, high = _log_limits([s.mean for s in spreads.values()], [s.high for s in spreads.values()], bounds)
-    exponents = {summary.learner: summary.exponent for summary in result.summaries()}
+    if exponents is None:
+        exponents = {summary.learner: summary.exponent for summary in result.summaries()}
     looks = [look(position) for position in range(len(names))]
     with styled():
         figure, axes = blank(*_titles(result, "regret"), scale="log", legend_rows=len(names) + bool(bounds))
         axes.set_ylim(low, high)
-        _draw_with_bounds(axes, result.checkpoints, spreads, looks, exponents, bounds)
+        _draw_with_bounds(axes, result.checkpoints, spreads, looks, exponents, (t, bounds))
         _legend_with_bounds(figure, axes, looks, [name in bounds for name in names])
         finish(figure, axes)
     return figure
 
 
 def average_quality(outcome: TrainingResult) -> Figure:
-    """Mean quality of the first t rounds against t, mean and one standard deviation over runs.
+    """Plot the mean quality of the first t rounds against t, with one standard deviation over runs.
 
-    The first hundredth of the rounds, where propensity rules, is left out.
+    The figure omits the first hundredth of the rounds, which is mostly noise.
 
     Parameters
     ----------
@@ -132,7 +145,7 @@ def average_quality(outcome: TrainingResult) -> Figure:
 
 
 def rates(table: Table) -> Figure:
-    """The rates of measures for every k, each in its cell, which is the darker the harder the game is."""
+    """Plot the rates of measures for every k as a table whose cells are darker for harder games."""
     columns, rows = len(table.spans), len(table.measures)
     present = {cell.rate for cells in table.cells for cell in cells}
     looks = [(rate, look) for rate, look in _RATES.items() if rate in present]
@@ -145,10 +158,10 @@ def rates(table: Table) -> Figure:
                 back, front = _RATES[cell.rate]
                 axes.add_patch(Rectangle((x, y), 1, 1, facecolor=back, edgecolor="white", linewidth=1.5))
                 axes.text(x + 0.5, y + 0.5, cell.rate or "?", color=front, ha="center", va="center", size=8)
-        axes.set(xlim=(0, columns), ylim=(rows, 0), xlabel="k, the number of answers seen")
+        axes.set(xlim=(0, columns), ylim=(rows, 0), xlabel="k, the number of revealed answers")
         axes.set_title(
             f"How regret grows in T rounds: m = {pluralize(table.m, 'item')},\n"
-            f"grades 0 to {table.grades - 1}, the first k are answered"
+            f"grades 0 to {table.grades - 1}, the first k are revealed"
         )
         spans = [f"{s[0]:,}" if len(s) == 1 else f"{s[0]:,} to {s[-1]:,}" for s in table.spans]
         axes.set_xticks(np.arange(columns) + 0.5, spans)
@@ -164,17 +177,17 @@ def rates(table: Table) -> Figure:
 
 
 def shown_when(positions: Floats, rounds: int, title: str) -> Figure:
-    """Who was shown where, and when: a row for each item, a column for each part of the rounds.
+    """Plot the positions of the items over time: a row for each item, a column for each part of the rounds.
 
     Parameters
     ----------
     positions
-        Mean position, the first being 1, of each item in each of equal parts of the rounds; NaN where it was not
-        available. The first row is drawn on top.
+        Mean position, from 1, of each item in each of equal parts of the rounds; NaN if it was not available. The
+        first row is on top.
     rounds
-        How many there were.
+        Number of rounds.
     title
-        What is shown.
+        Title of the figure.
     """
     with styled():
         figure, axes = blank(title, "items, the best on top", scale="linear", legend_rows=0)
@@ -189,7 +202,7 @@ def shown_when(positions: Floats, rounds: int, title: str) -> Figure:
 
 
 def save(figure: Figure, folder: Path, name: str) -> list[Path]:
-    """Write a figure as PNG and as SVG; the same figure gives the same bytes."""
+    """Write a figure as PNG and as SVG. The same figure gives the same bytes."""
     paths = [folder / f"{name}.{kind}" for kind in ("png", "svg")]
     for path in paths:
         save_as(figure, path)
@@ -197,13 +210,13 @@ def save(figure: Figure, folder: Path, name: str) -> list[Path]:
 
 
 def save_as(figure: Figure, path: Path) -> None:
-    """Write a figure as a file that ends in .png, .svg or .pdf; the same figure gives the same bytes."""
+    """Write a figure to a .png, .svg or .pdf file. The same figure gives the same bytes."""
     content = _render(figure, path.suffix.lower()[1:])
     write_whole(path, partial(_write_bytes, content=content))
 
 
 def inline_svg(figure: Figure) -> str:
-    """A figure as an SVG element for a page: as wide as its box, described in words, with ids of its own.
+    """Return a figure as an SVG element for a page: as wide as its box, with a description and unique ids.
 
     >>> inline_svg(Figure()).startswith('<svg viewBox="0 0 460.8 345.6"')
     True
@@ -217,7 +230,7 @@ def inline_svg(figure: Figure) -> str:
             _local(key): _renamed(_local(key), value, prefix) for key, value in element.attrib.items()
         }
         for child in list(element):
-            if _local(child.tag) in ("metadata", "style"):  # its style would hold for the whole page
+            if _local(child.tag) in ("metadata", "style"):  # its style would apply to the whole page
                 element.remove(child)
     for position, (tag, text) in enumerate(zip(("title", "desc"), _describe(figure), strict=True)):
         element = ElementTree.Element(tag, id=prefix + tag)
@@ -234,20 +247,20 @@ def inline_svg(figure: Figure) -> str:
 
 
 def measure_label(result: Result) -> str:
-    """The measure's name as people write it: DCG, Precision@3."""
+    """Return the display name of the measure, such as DCG or Precision@3."""
     return _measure_name(result.experiment.parts.measure)
 
 
 def worst_regret(findings: StudyResult, *, learners: Sequence[str] | None = None) -> Figure:
-    """Regret on the worst stream of a family against the horizon, log-log, with bounds and exponents.
+    """Plot regret on the worst stream of a family against the horizon, log-log, with bounds and exponents.
 
-    Means over runs, with one standard deviation. A learner is tuned anew for each horizon. Thin grey lines have
-    the slopes 1/2 and 2/3.
+    The curves are means over runs, with one standard deviation. Each learner is tuned to each horizon. Thin grey
+    lines have the slopes 1/2 and 2/3.
 
     Parameters
     ----------
     findings
-        What a study found.
+        Result of a study.
     learners
         Which of the study's learners to show; None for all.
     """
@@ -270,10 +283,10 @@ def worst_regret(findings: StudyResult, *, learners: Sequence[str] | None = None
     quantity = f"regret ({_measure_name(measure_named(study.measure))})"
     with styled():
         figure, axes = blank(title, quantity, scale="log", legend_rows=len(shown) + bool(bounds))
-        axes.set_xlabel("rounds T, a run by itself for each")
+        axes.set_xlabel("rounds T, separate runs for each")
         axes.set_ylim(low, high)
         exponents = {name: findings.exponent(name) for name in shown}
-        _draw_with_bounds(axes, horizons, spreads, looks, exponents, bounds)
+        _draw_with_bounds(axes, horizons, spreads, looks, exponents, (horizons, bounds))
         _draw_guides(axes, horizons, low)
         _legend_with_bounds(figure, axes, looks, [name in bounds for name in shown])
         finish(figure, axes)
@@ -281,13 +294,13 @@ def worst_regret(findings: StudyResult, *, learners: Sequence[str] | None = None
 
 
 class _Shade(NamedTuple):
-    """Colours of a cell and of the letters on it."""
+    """Colours of a cell and of its text."""
 
     back: str
     front: str
 
 
-# each much darker than the one before, so that they differ without colour too
+# each is much darker than the one before, so that they also differ without colour
 _RATES: dict[Rate | None, _Shade] = {
     Rate.ZERO: _Shade("#f4f4f4", "black"),
     Rate.SQRT: _Shade("#b7e0c3", "black"),
@@ -311,7 +324,7 @@ def _log_limits(means: list[Floats], highs: list[Floats], bounds: dict[str, Floa
 
 
 def _titles(result: Result, quantity: str) -> tuple[str, str]:
-    """Title of a figure, and label of its upward axis."""
+    """Return the title of a figure and the label of its vertical axis."""
     e = result.experiment
     title = f"{shorten(e.stream)}, top {e.k} of {e.shape.m} revealed\n{_averaged(e.runs)}"
     return title, f"{quantity} ({measure_label(result)})"
@@ -326,24 +339,33 @@ def _draw_with_bounds(
     t: Ints,
     spreads: dict[str, Spread],
     looks: Sequence[Look],
-    exponents: dict[str, Exponent],
-    bounds: dict[str, Floats],
+    exponents: Mapping[str, Exponent],
+    bounds: tuple[Ints, dict[str, Floats]],
 ) -> None:
-    """Curves with their exponents, then bounds, dashed in the same colours; the axes have their limits already."""
+    """Draw curves with their exponents, then bounds, dashed in the same colours. Set the limits of the axes first."""
     low = axes.get_ylim()[0]
     for (name, (mean, *band)), mine in zip(spreads.items(), looks, strict=True):
         slope = exponents[name].value
         label = f"{shorten(name)} ({'no exponent' if np.isnan(slope) else f'exponent {slope:.2f}'})"
         shown = Spread(np.where(mean > low, mean, np.nan), *np.maximum(band, low))
         draw(axes, t, shown, mine, label=label)
+    rounds, values = bounds
     for name, mine in zip(spreads, looks, strict=True):
-        if name in bounds:
-            dashes = (6 * mine.position, (5, 7))  # neighbours with equal bounds take turns
-            axes.plot(t, bounds[name], color=mine.colour, ls=dashes, lw=1.4, label=f"bound for {shorten(name)}")
+        if name in values:
+            dashes = (6 * mine.position, (5, 7))  # the dashes of equal bounds alternate
+            axes.plot(
+                rounds, values[name], color=mine.colour, ls=dashes, lw=1.4, label=f"bound for {shorten(name)}"
+            )
+
+
+def _bound_rounds(checkpoints: Ints) -> Ints:
+    """Return at most `_BOUND_POINTS` checkpoints, evenly on a log axis: bounds are smooth, and some take long."""
+    targets = np.geomspace(checkpoints[0], checkpoints[-1], _BOUND_POINTS)
+    return checkpoints[np.unique(np.searchsorted(checkpoints, np.rint(targets)).clip(0, len(checkpoints) - 1))]
 
 
 def _draw_guides(axes: Axes, t: Ints, low: float) -> None:
-    """Thin grey lines with the slopes 1/2 and 2/3 that begin near the lower left corner."""
+    """Draw thin grey lines with slopes 1/2 and 2/3 from near the lower left corner."""
     if len(t) < 2:
         return
     for slope, words in ((1 / 2, "1/2"), (2 / 3, "2/3")):
@@ -355,7 +377,7 @@ def _draw_guides(axes: Axes, t: Ints, low: float) -> None:
 
 
 def _legend_with_bounds(figure: Figure, axes: Axes, looks: Sequence[Look], bounded: Sequence[bool]) -> None:
-    """Curves in the left column, and the bound of each at its right."""
+    """Draw the legend: curves in the left column, and the bound of each to its right."""
     curves = axes.get_lines()[: len(looks)]
     handles, labels = list(curves), [str(line.get_label()) for line in curves]
     title = None
@@ -401,7 +423,7 @@ def _renamed(key: str, value: str, prefix: str) -> str:
 
 
 def _describe(figure: Figure) -> tuple[str, str]:
-    """Title and description for those who cannot see the picture: what is shown, and where each line ends."""
+    """Return title and description for screen readers: the axes, and the end of each line."""
     title = "; ".join(f"{axes.get_ylabel()} against {axes.get_xlabel()}" for axes in figure.axes)
     ends = []
     for line in (line for axes in figure.axes for line in axes.get_lines()):

@@ -1,4 +1,4 @@
-"""How pictures look: style, colours, axes, and curves with bands. What they show is in `reports.plots`."""
+"""Style of the figures: colours, axes, and curves with bands. `reports.plots` draws the content."""
 
 from __future__ import annotations
 
@@ -6,20 +6,23 @@ from contextlib import AbstractContextManager
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from matplotlib import style
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.layout_engine import ConstrainedLayoutEngine
-from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
+from peekrank._util.extras import extra
 from peekrank._util.text import presentable
 from peekrank.types import Floats, Ints
+
+with extra("cli"):
+    from matplotlib import style
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
+    from matplotlib.lines import Line2D
+    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 # Okabe and Ito's colours for all kinds of colour vision, without the yellow that is pale on white
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
-WIDTH, _HEIGHT, LEGEND_ROW = 4.7, 3.2, 0.18  # inches: small, so that letters stay readable on a phone
+WIDTH, _HEIGHT, LEGEND_ROW = 4.7, 3.2, 0.18  # inches; small, so that text stays readable on a phone
 _LABEL_LENGTH = 32
 _FEW_POINTS = 10
 _STYLE: dict[str, Any] = {
@@ -42,7 +45,7 @@ _STYLE: dict[str, Any] = {
 
 
 class Look(NamedTuple):
-    """How the curve of a learner looks, by its position among the learners."""
+    """Appearance of a learner's curve, by its position among the learners."""
 
     position: int
     colour: str
@@ -51,7 +54,7 @@ class Look(NamedTuple):
 
 
 class Spread(NamedTuple):
-    """Mean over runs and the edges of its band, which are NaN for a single run."""
+    """Mean over runs and the edges of its band. The edges are NaN for a single run."""
 
     mean: Floats
     low: Floats
@@ -59,7 +62,7 @@ class Spread(NamedTuple):
 
 
 def look(position: int) -> Look:
-    """Colour and marker by position; no two of the first 63 have both in common.
+    """Return colour and marker for a position. No two of the first 63 positions share both.
 
     >>> look(8)
     Look(position=8, colour='#D55E00', marker='>', dashes='-')
@@ -68,12 +71,12 @@ def look(position: int) -> Look:
 
 
 def styled() -> AbstractContextManager[None]:
-    """Our style on matplotlib's own, whatever the user's settings are, until the context ends."""
+    """Return a context with our style on top of matplotlib's default, independent of the user's settings."""
     return style.context(["default", _STYLE])
 
 
 def spread_of_runs(curves: Floats) -> Spread:
-    """Mean and spread of curves, a row for each run.
+    """Return mean and spread of curves with one row per run.
 
     >>> spread_of_runs(np.array([[1.0, 2.0], [3.0, 2.0]])).high.round(2).tolist()
     [3.41, 2.0]
@@ -82,7 +85,7 @@ def spread_of_runs(curves: Floats) -> Spread:
 
 
 def mean_and_deviation(curves: Floats) -> Floats:
-    """Mean and standard deviation over runs, two rows; of a single run the latter is NaN.
+    """Return mean and standard deviation over runs as two rows. The deviation of a single run is NaN.
 
     >>> mean_and_deviation(np.array([[1.0, 2.0], [3.0, 2.0]])).round(2).tolist()
     [[2.0, 2.0], [1.41, 0.0]]
@@ -92,13 +95,13 @@ def mean_and_deviation(curves: Floats) -> Floats:
 
 
 def spread_of_points(points: Floats) -> Spread:
-    """Mean and spread from rows of mean and standard deviation."""
+    """Return the spread from rows of mean and standard deviation."""
     mean, deviation = points.T
     return Spread(mean, mean - deviation, mean + deviation)
 
 
 def blank(title: str, quantity: str, *, scale: Literal["linear", "log"], legend_rows: int) -> tuple[Figure, Axes]:
-    """A figure of our size with empty axes, rounds to the right; to be filled and then finished, in our style."""
+    """Return a figure with empty axes and rounds on the horizontal axis. Draw on it, then call `finish`."""
     layout = ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.06)
     figure = Figure(figsize=(WIDTH, _HEIGHT + LEGEND_ROW * legend_rows), layout=layout)
     axes = figure.subplots()
@@ -108,7 +111,7 @@ def blank(title: str, quantity: str, *, scale: Literal["linear", "log"], legend_
 
 
 def draw(axes: Axes, t: Ints, spread: Spread, look: Look, *, label: str) -> Line2D:
-    """A curve with its band, if it has one."""
+    """Draw a curve with its band, if it has one."""
     (line,) = axes.plot(
         t, spread.mean, look.dashes, color=look.colour, marker=look.marker, ms=4.5, lw=1.6, label=label
     )
@@ -119,7 +122,7 @@ def draw(axes: Axes, t: Ints, spread: Spread, look: Look, *, label: str) -> Line
 
 
 def mark_positions(t: Ints, position: int, *, geometric: bool) -> list[int]:
-    """Where a curve has its markers: all of few points, or six positions, other ones than its neighbours'.
+    """Return the marker positions of a curve: all of few points, else six that differ from its neighbours'.
 
     >>> mark_positions(np.arange(1, 101), 0, geometric=False)
     [3, 19, 36, 52, 69, 85]
@@ -127,12 +130,12 @@ def mark_positions(t: Ints, position: int, *, geometric: bool) -> list[int]:
     if len(t) <= _FEW_POINTS:
         return list(range(len(t)))
     positions = (np.arange(6) + (position + 0.5) / 4 % 1) / 6
-    wanted = t[0] * (t[-1] / t[0]) ** positions if geometric else t[0] + (t[-1] - t[0]) * positions
-    return [int(i) for i in np.unique(np.searchsorted(t, wanted))]
+    targets = t[0] * (t[-1] / t[0]) ** positions if geometric else t[0] + (t[-1] - t[0]) * positions
+    return [int(i) for i in np.unique(np.searchsorted(t, targets))]
 
 
 def finish(figure: Figure, axes: Axes) -> None:
-    """Plain numbers on both axes, then lay out once and for all: another layout would move things by a hair."""
+    """Format the numbers on both axes, then fix the layout so that rendering again gives the same bytes."""
     for axis, (low, high) in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim())):
         if axis.get_scale() == "log":
             axis.set_major_locator(LogLocator(subs=(1,) if high / low >= 100 else (1, 2, 5), numticks=6))
@@ -145,7 +148,7 @@ def finish(figure: Figure, axes: Axes) -> None:
 
 
 def shorten(text: str) -> str:
-    """A name that fits a legend: without its middle, if it is long.
+    """Shorten a name to fit a legend, by cutting its middle.
 
     >>> shorten("adversary:path=certificates/ndcg.json,side=p")
     'adversary:…ates/ndcg.json,side=p'
@@ -155,7 +158,7 @@ def shorten(text: str) -> str:
 
 
 def thousands(value: float, _: int | None = None) -> str:
-    """A number on an axis.
+    """Format a number on an axis.
 
     >>> thousands(10_000), thousands(0.25)
     ('10,000', '0.25')

@@ -1,4 +1,4 @@
-"""A sweep as one page: what was asked and run, the curves of every setting, tables to sort; and as pictures."""
+"""HTML report of a sweep: the settings, the curves of every setting, and sortable tables; and its figures."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import polars as pl
 
 from peekrank._util.code_digest import code_digest
+from peekrank._util.extras import extra
 from peekrank.experiments.comparison import LEVEL
 from peekrank.experiments.experiment import Experiment, Result
 from peekrank.experiments.runs import data_digest
@@ -26,15 +26,18 @@ from peekrank.reports.pages import command, described, first_line, write_page
 from peekrank.reports.style import look, mean_and_deviation
 from peekrank.types import Floats, Ints
 
-MOST_PICTURES = 8  # settings: more would take longer to draw than many a sweep takes to run
-_MOST_POINTS = 400  # of a curve
-_FEWEST_POINTS = 30
-_ALL_POINTS = 80_000  # of all curves together, as long as each has the fewest: about 2 MB
-_MOST_ROWS = 1_500  # of a table
+with extra("cli"):
+    import polars as pl
+
+MOST_PICTURES = 8  # settings; drawing more would take longer than many sweeps
+_MAX_POINTS = 400  # of a curve
+_MIN_POINTS = 30
+_ALL_POINTS = 80_000  # of all curves together, unless the minimum needs more: about 2 MB
+_MAX_ROWS = 1_500  # of a table
 
 
 class Entry(NamedTuple):
-    """What stands in a table, and the number it is sorted by, if it is one."""
+    """A cell of a table, and the number to sort it by, if any."""
 
     text: str
     value: float | None = None
@@ -42,7 +45,7 @@ class Entry(NamedTuple):
 
 
 class TextTable(NamedTuple):
-    """A table: its heads, whether each is of numbers, its rows with the setting each is of, and what all share."""
+    """A table: its heads, each with whether it is numeric; its rows, each with its setting; and shared values."""
 
     heads: list[tuple[str, bool]]
     rows: list[tuple[int, list[Entry]]]
@@ -53,14 +56,14 @@ class TextTable(NamedTuple):
 def write_sweep_report(finished: SweepResult, path: Path) -> Path:
     """Write a sweep as one HTML file that needs no network.
 
-    Tables need no scripts either; the curves do. The same sweep gives the same bytes.
+    Only the curves need scripts. The same sweep gives the same bytes.
 
     Parameters
     ----------
     finished
-        What to tell about.
+        Result of a sweep.
     path
-        Where to write it; an old file is replaced in one step.
+        File to write. An existing file is replaced atomically.
     """
     sweep, summary, comparisons = finished.sweep, finished.summary(), finished.comparisons()
     first = finished.results[0].experiment
@@ -99,9 +102,9 @@ def write_sweep_report(finished: SweepResult, path: Path) -> Path:
 
 
 def write_pictures(finished: SweepResult, folder: Path) -> list[Path]:
-    """Write regret and regret per round of every setting as PNG and SVG, if these are at most `MOST_PICTURES`.
+    """Write regret and regret per round of every setting as PNG and SVG, for at most `MOST_PICTURES` settings.
 
-    Files begin with the number of the setting, as the report gives it.
+    File names begin with the number of the setting in the report. Returns no paths if there are more settings.
     """
     for outdated in (*folder.glob("[0-9]*-regret.*"), *folder.glob("[0-9]*-average.*")):
         outdated.unlink()
@@ -114,26 +117,26 @@ def write_pictures(finished: SweepResult, folder: Path) -> list[Path]:
     return paths
 
 
-def thin(checkpoints: Ints, most: int) -> Ints:
-    """Which points of a curve to draw: the first, the last, and others that lie evenly on both kinds of axes.
+def thin(checkpoints: Ints, limit: int) -> Ints:
+    """Select the points of a curve to draw: the first, the last, and others, evenly on both kinds of axes.
 
     Half of them are spread evenly over a linear axis, half over a logarithmic one.
 
     >>> thin(np.arange(1, 1001), 8) + 1
     array([   1,   10,  100,  334,  667, 1000])
     """
-    if len(checkpoints) <= most:
+    if len(checkpoints) <= limit:
         return np.arange(len(checkpoints))
-    half = most // 2
-    wanted = np.concatenate(
+    half = limit // 2
+    targets = np.concatenate(
         [np.geomspace(checkpoints[0], checkpoints[-1], half), np.linspace(checkpoints[0], checkpoints[-1], half)]
     )
-    positions = np.searchsorted(checkpoints, np.rint(wanted)).clip(0, len(checkpoints) - 1)
+    positions = np.searchsorted(checkpoints, np.rint(targets)).clip(0, len(checkpoints) - 1)
     return np.unique(np.concatenate([positions, [0, len(checkpoints) - 1]]))
 
 
 def _by_setting(table: pl.DataFrame, finished: SweepResult) -> Iterator[pl.DataFrame]:
-    """The rows of each setting, which all have as many."""
+    """Return the rows of each setting. All settings have equally many."""
     rows = len(table) // len(finished.results)
     return (table[start : start + rows] for start in range(0, len(table), rows))
 
@@ -148,17 +151,17 @@ def _setting_text(name: str, experiment: Experiment) -> str:
 
 
 def _first_of(name: str, finished: SweepResult) -> dict[str, Experiment]:
-    """An experiment for each value of a field."""
-    found: dict[str, Experiment] = {}
+    """Return one experiment for each value of a field."""
+    by_value: dict[str, Experiment] = {}
     for result in finished.results:
-        found.setdefault(getattr(result.experiment, name), result.experiment)
-    return found
+        by_value.setdefault(getattr(result.experiment, name), result.experiment)
+    return by_value
 
 
 def _curves(finished: SweepResult, summary: pl.DataFrame) -> dict[str, Any]:
-    """All that the script of the page draws."""
+    """Return the data that the script of the page draws."""
     count = len(finished.results) * len(finished.sweep.learners)
-    most = max(_FEWEST_POINTS, min(_MOST_POINTS, _ALL_POINTS // count))
+    limit = max(_MIN_POINTS, min(_MAX_POINTS, _ALL_POINTS // count))
     looks = [look(position) for position in range(len(finished.sweep.learners))]
     bounds: dict[tuple[object, ...], Floats | None] = {}
     return {
@@ -169,21 +172,21 @@ def _curves(finished: SweepResult, summary: pl.DataFrame) -> dict[str, Any]:
         ],
         "axes": [len(_values(name, finished)) for name in SETTING],
         "settings": [
-            _curves_of(result, frame, most, bounds)
+            _curves_of(result, frame, limit, bounds)
             for result, frame in zip(finished.results, _by_setting(summary, finished), strict=True)
         ],
     }
 
 
 def _curves_of(
-    result: Result, summary: pl.DataFrame, most: int, bounds: dict[tuple[object, ...], Floats | None]
+    result: Result, summary: pl.DataFrame, limit: int, bounds: dict[tuple[object, ...], Floats | None]
 ) -> dict[str, Any]:
-    e, drawn = result.experiment, thin(result.checkpoints, most)
+    e, drawn = result.experiment, thin(result.checkpoints, limit)
     packed, setting = [], (e.measure, e.horizon, e.shape, e.parts.stream.max_grade)
-    for name, limit in zip(e.learners, summary["bound"], strict=True):
+    for name, final in zip(e.learners, summary["bound"], strict=True):
         problem = (name, *setting)
         if problem not in bounds:  # the same for all streams of a shape
-            bounds[problem] = None if limit is None else result.bound(name, result.checkpoints[drawn])
+            bounds[problem] = None if final is None else result.bound(name, result.checkpoints[drawn])
         packed.append(_packed(result, name, drawn, bounds[problem]))
     exponents = summary.select("exponent", "exponent_low", "exponent_high").rows()
     return {
@@ -199,9 +202,9 @@ def _curves_of(
 
 
 def _packed(result: Result, learner: str, drawn: Ints, bound: Floats | None) -> str:
-    """Mean and standard deviation of regret, the same of value, then a bound if there is one, in 32 bits each.
+    """Encode mean and standard deviation of regret and of value, then the bound if any, as 32-bit floats.
 
-    So packed they are a third shorter than as digits, need no reading but where they are drawn, and can be NaN.
+    The encoding is a third shorter than decimal digits, is decoded only for the drawn curves, and allows NaN.
     """
     values = result.curves[learner]["value"].to_numpy().reshape(-1, len(result.checkpoints))
     rows = [*mean_and_deviation(result.regrets(learner)[:, drawn]), *mean_and_deviation(values[:, drawn])]
@@ -223,7 +226,7 @@ def _summary(finished: SweepResult, table: pl.DataFrame) -> TextTable:
             _number(row["bound"]),
             Entry(percent(row["explored"]), row["explored"]),
         ]
-        for row in table[:_MOST_ROWS].iter_rows(named=True)
+        for row in table[:_MAX_ROWS].iter_rows(named=True)
     ]
     return _sheet(finished, heads, rows, len(table))
 
@@ -240,13 +243,13 @@ def _comparisons(finished: SweepResult, table: pl.DataFrame) -> TextTable:
             Entry(p_value_text(row["adjusted"]), row["adjusted"]),
             Entry(p_value_text(row["p"]), row["p"]),
         ]
-        for row in table[:_MOST_ROWS].iter_rows(named=True)
+        for row in table[:_MAX_ROWS].iter_rows(named=True)
     ]
     return _sheet(finished, heads, rows, len(table))
 
 
 def _sheet(finished: SweepResult, heads: list[tuple[str, bool]], rows: list[list[Entry]], total: int) -> TextTable:
-    """Rows with the columns that tell their settings; what is the same in all settings is said once."""
+    """Add columns for the settings that vary. The table states the others once."""
     varying = [name for name in SETTING if len(_values(name, finished)) > 1]
     settings = [
         [_setting_entry(getattr(result.experiment, name)) for name in varying] for result in finished.results
@@ -273,6 +276,6 @@ def _number(value: float | None) -> Entry:
 
 
 def _file_name(text: str) -> str:
-    """A name of a file that needs no quotes and no folders."""
-    kept = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in text).strip("-")
-    return kept[:40] or "sweep"
+    """Return a file name that needs no quotes and has no folder."""
+    cleaned = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in text).strip("-")
+    return cleaned[:40] or "sweep"

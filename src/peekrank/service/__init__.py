@@ -1,1 +1,1 @@
-"""The ranking service: configuration, event log, slots that learn, the HTTP API, clients and the dashboard."""
+"""Ranking as a service: an event log, the state replayed from it, an HTTP interface, clients and a dashboard."""

@@ -1,7 +1,7 @@
-"""A service to look at: simulated visitors, in a time that runs sixty times as fast, in a folder that goes away.
+"""The playground: a service with simulated visitors, in a temporary folder, with time sixty times as fast.
 
-Visitors of an app against stress see ten exercises in the order that the service chooses, and some of them say
-whether the first one helped. Nobody has told the service what helps; the board shows how it finds out.
+Visitors of a stress-relief app see ten exercises in the order that the service chooses. Some of them report
+whether the first one helped. The service starts without knowledge, and the dashboard shows how it learns.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from pathlib import Path
 
 import numpy as np
 
-from peekrank.service.commands import Answer, Rank
+from peekrank.service.api.messages import FeedbackRequest, RankReply, RankRequest
 from peekrank.service.config import Config, ServerConfig, SlotConfig, StoreConfig
-from peekrank.service.messages import FeedbackRequest, RankReply, RankRequest
-from peekrank.service.service import Service
+from peekrank.service.core.commands import Rank, SubmitFeedback
+from peekrank.service.core.service import Service
 
 SLOT = "exercises"
-SPEED = 60  # seconds of the playground in one of ours
-NOTICE = (
-    "Playground: visitors are simulated, and a minute passes every second. Nobody has told the service what "
-    "helps them; they are asked about the first exercise only, and two in five answer."
+SPEED = 60  # simulated seconds per second
+BANNER = (
+    "Playground: visitors are simulated, and a minute passes every second. The service starts without knowing "
+    "which exercises help. It asks each visitor about the first exercise only, and two in five answer."
 )
-# How many of a hundred visitors each exercise helps
+# Percentage of visitors that each exercise helps
 TASTES = {
     "body scan": 20,
     "breathing": 50,
@@ -39,52 +39,54 @@ TASTES = {
     "talking": 60,
     "walk": 70,
 }
-_PER_SECOND = 2.0  # visitors, in the playground's time
-_ANSWERS = 0.4  # of all visitors
-_HESITATES = 40.0  # seconds that an answer takes on average
-_TICK = 0.05  # seconds of ours
+_ARRIVALS = 2.0  # visitors per simulated second
+_RESPONSE_RATE = 0.4
+_DELAY = 40.0  # mean simulated seconds until an answer
+_TICK = 0.05  # real seconds
 
 
 def playground_config(folder: Path, port: int) -> Config:
-    """A service with one slot, on this machine."""
-    slot = SlotConfig(SLOT, learner="doubtsort", measure="dcg", k=1, items=tuple(TASTES), wait=300.0, seed=1)
+    """Configure a service with one slot, on this machine."""
+    slot = SlotConfig(
+        SLOT, learner="doubtsort", measure="dcg", k=1, items=tuple(TASTES), feedback_window=300.0, seed=1
+    )
     store = StoreConfig(path=str(folder / "playground.db"), synchronous="normal")
     return Config((slot,), ServerConfig(port=port), store)
 
 
 def fast_clock(speed: float = SPEED) -> Callable[[], float]:
-    """A clock that starts at the present and runs faster."""
-    begin, since = time.time(), time.monotonic()
-    return lambda: begin + speed * (time.monotonic() - since)
+    """Return a clock that starts now and runs faster."""
+    start, reference = time.time(), time.monotonic()
+    return lambda: start + speed * (time.monotonic() - reference)
 
 
 class Visitors:
-    """People who come, look, and sometimes answer, until told to stop.
+    """Simulated visitors, who sometimes answer.
 
     Parameters
     ----------
     service
-        What they visit.
+        The service.
     clock
-        Its time.
+        The service's time.
     seed
-        Randomness of who comes, what they like and whether they answer.
+        Random seed.
     """
 
     def __init__(self, service: Service, clock: Callable[[], float], seed: int = 0) -> None:
         self._service, self._clock = service, clock
         self._rng = np.random.default_rng(seed)
-        self._answers: list[tuple[float, str, float]] = []  # when, to which event, which grade
+        self._answers: list[tuple[float, str, float]] = []  # time, event and grade
         self._lock = threading.Lock()
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="visitors", daemon=True)
 
     def start(self) -> None:
-        """Let them come."""
+        """Start the visits."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Send them home."""
+        """Stop the visits."""
         self._stopped.set()
         if self._thread.is_alive():
             self._thread.join()
@@ -93,28 +95,28 @@ class Visitors:
         last = self._clock()
         while not self._stopped.wait(_TICK):
             now = self._clock()
-            if not self._service.not_ready():
-                passed = min(now - last, 4 * _TICK * SPEED)  # after a standstill, not everybody comes at once
-                for _ in range(self._rng.poisson(_PER_SECOND * passed)):
-                    self._service.submit(Rank(SLOT, RankRequest())).add_done_callback(self._look)
-                self._tell(now)
+            if not self._service.unready_reason():
+                elapsed = min(now - last, 4 * _TICK * SPEED)  # no burst of visitors after a pause
+                for _ in range(self._rng.poisson(_ARRIVALS * elapsed)):
+                    self._service.submit(Rank(SLOT, RankRequest())).add_done_callback(self._view)
+                self._answer(now)
             last = now
 
-    def _look(self, done: Future[RankReply]) -> None:
-        """See a list, which the service's thread hands over, and perhaps decide to answer later."""
-        if done.cancelled() or done.exception() is not None:
+    def _view(self, future: Future[RankReply]) -> None:
+        """View a list, and perhaps schedule an answer. Runs in the service's writer thread."""
+        if future.cancelled() or future.exception() is not None:
             return
-        shown = done.result()
+        reply = future.result()
         with self._lock:
-            answers, likes = self._rng.random(2)
-            when = self._clock() + self._rng.exponential(_HESITATES)
-            if answers < _ANSWERS:
-                grade = float(100 * likes < TASTES[shown.ask[0]])
-                heapq.heappush(self._answers, (when, shown.event_id, grade))
+            response, like = self._rng.random(2)
+            due = self._clock() + self._rng.exponential(_DELAY)
+            if response < _RESPONSE_RATE:
+                grade = float(100 * like < TASTES[reply.top_k[0]])
+                heapq.heappush(self._answers, (due, reply.event_id, grade))
 
-    def _tell(self, now: float) -> None:
-        """Give the answers whose time has come; some come too late."""
+    def _answer(self, now: float) -> None:
+        """Send the answers that are due. Some arrive after the feedback window."""
         with self._lock:
             while self._answers and self._answers[0][0] <= now:
                 _, event_id, grade = heapq.heappop(self._answers)
-                self._service.submit(Answer(event_id, FeedbackRequest([grade])))
+                self._service.submit(SubmitFeedback(event_id, FeedbackRequest([grade])))

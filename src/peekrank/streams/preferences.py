@@ -262,9 +262,14 @@ class Ratings:
 
 def _better(scores: Floats) -> Ints:
     """Count the items that the same person puts strictly above each item; missing ones come last."""
-    from scipy.stats import rankdata  # takes a second to import, and only preference files need it
-
-    return rankdata(np.where(np.isnan(scores), np.inf, -scores), method="min", axis=1).astype(np.int64) - 1
+    losses = np.where(np.isnan(scores), np.inf, -scores)
+    order = np.argsort(losses, axis=1, kind="stable")
+    ordered = np.take_along_axis(losses, order, axis=1)
+    above = np.broadcast_to(np.arange(scores.shape[1]), scores.shape).copy()
+    above[:, 1:][ordered[:, 1:] == ordered[:, :-1]] = 0  # items that tie have as many above them as their first
+    counts = np.empty_like(above)
+    np.put_along_axis(counts, order, np.maximum.accumulate(above, axis=1), axis=1)
+    return counts
 
 
 def _cached(read: Callable[[Path], Preferences], path: Path) -> Preferences:

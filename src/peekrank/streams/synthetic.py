@@ -14,6 +14,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.random import Generator
 
+from peekrank._util.extras import extra
 from peekrank._util.validate import check_int, check_positive
 from peekrank.streams.fixed import fixed_items, row_chunks
 from peekrank.types import Floats, Ints, Rounds
@@ -195,7 +196,8 @@ class Binomial:
 
     def rounds(self, n: int, rng: Generator) -> Rounds:
         """Draw n rounds."""
-        from scipy.special import bdtrc
+        with extra("cli"):
+            from scipy.special import bdtrc
 
         probability = rng.permutation(np.linspace(_LOW, _HIGH, self.m))
         tails = bdtrc(np.arange(float(self.max_grade))[:, None], self.max_grade, probability)

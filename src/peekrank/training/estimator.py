@@ -1,4 +1,4 @@
-"""A ranker with the manners of scikit-learn, which is not needed: fit, partial_fit, predict, rank, score."""
+"""A ranker with scikit-learn's interface. It does not need scikit-learn."""
 
 from __future__ import annotations
 
@@ -22,40 +22,40 @@ _SOURCE = "X"
 
 
 class NotFittedYetError(ValueError, AttributeError):
-    """A ranker was asked before it has learned; scikit-learn's own such error is used where that is loaded."""
+    """A ranker was used before `fit`. If scikit-learn is loaded, its own NotFittedError is raised instead."""
 
 
 class TopKRanker:
     """Learn to rank from judged documents, revealing k judgements per round; see `peekrank train`.
 
-    Queries are told by ``qid``, one for each row of X: numbers or texts, in any order. Without them all rows are
-    of one query. ``predict`` gives scores, the larger the better, as rankers of other packages do.
+    ``qid`` holds the query of each row of X, numbers or strings in any order. Without it, all rows belong to one
+    query. ``predict`` returns scores, the larger the better, as rankers of other packages do.
 
     Parameters
     ----------
     learner
         A learner for lists with features, such as ridge, rtopkf or rtopkf:surrogate=kl.
     k
-        Number of documents, from the top, whose relevance is revealed in a round.
+        Number of top documents whose relevance is revealed in a round.
     rounds
         Number of rounds of `fit`.
     scaling
         auto, none, query, global, robust or online.
     measure
-        What `score` is the mean of.
+        The measure whose mean `score` returns.
     seed
-        Randomness of everything.
+        Random seed.
 
     Attributes
     ----------
     model_
-        The `Model`: to be saved, applied elsewhere, or an agent made from.
+        The `Model`. It can be saved, applied to other data, or continued by `Agent.from_model`.
     n_features_in_
         Number of features.
 
-    >>> from peekrank.data.generated import Layout, make_dataset
-    >>> layout = DatasetShape(queries=60, documents=(5, 12), features=6, shares=(0.6, 0.3, 0.1))
-    >>> data = make_dataset(layout, np.random.default_rng(1))
+    >>> from peekrank.data.generated import DatasetShape, make_dataset
+    >>> shape = DatasetShape(queries=60, documents=(5, 12), features=6, shares=(0.6, 0.3, 0.1))
+    >>> data = make_dataset(shape, np.random.default_rng(1))
     >>> qid = np.repeat(data.queries, np.diff(data.offsets))
     >>> ranker = TopKRanker(rounds=1000).fit(data.features, data.relevance, qid=qid)
     >>> ranker.score(data.features, data.relevance, qid=qid) > 0.8
@@ -85,19 +85,19 @@ class TopKRanker:
         self.seed = seed
 
     def fit(self, X: Any, y: Any, qid: Any = None) -> Self:
-        """Forget everything, and learn for `rounds` rounds: all queries in random order, pass after pass."""
+        """Train from scratch for `rounds` rounds. Each pass shows all queries in a new random order."""
         data, training = _judged(X, y, qid), self._training(self.rounds)
-        material = prepare_data(data, scaling=self._scaling(data, training))
-        model = next(play_run(training, material, 0, lambda _: None)).models[0]
+        parts = prepare_data(data, scaling=self._scaling(data, training))
+        model = next(play_run(training, parts, 0, lambda _: None)).models[0]
         if model is None:
-            raise ValueError(f"learner = {self.learner}: it diverged, or learns nothing from features; try ridge")
+            raise ValueError(f"learner = {self.learner}: diverged, or learns nothing from features; try ridge")
         self.model_, self.n_features_in_ = model, data.features.shape[1]
         return self
 
     def partial_fit(self, X: Any, y: Any, qid: Any = None) -> Self:
-        """Go on learning: one round for each query, in the order in which they come.
+        """Continue training with one round for each query, in the order of the rows.
 
-        The first call chooses the scaling, which stays.
+        The first call chooses the scaling, which later calls keep.
         """
         data = _judged(X, y, qid).graded()
         longest = max(self.k, int(np.diff(data.offsets).max()))
@@ -121,42 +121,42 @@ class TopKRanker:
         return self
 
     def predict(self, X: Any, qid: Any = None) -> Floats:
-        """The score of each document; comparable within a query."""
+        """Return the score of each document. Scores are comparable within a query only."""
         return self._scores(Dataset.of(_plain(X), None, qid, source=_SOURCE), qid)
 
     def rank(self, X: Any) -> Ints:
-        """Rows of X, the documents of one query, from the best on."""
+        """Return the rows of X, the documents of one query, from best to worst."""
         return np.argsort(-self.predict(X), kind="stable")
 
     def score(self, X: Any, y: Any, qid: Any = None) -> float:
-        """The mean of the measure over queries."""
+        """Return the mean of the measure over queries."""
         self._check_fitted()
         return self.model_.rank(_judged(X, y, qid)).quality(measure_named(self.measure))
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002, FBT001, FBT002 - scikit-learn's own
-        """The parameters by name."""
+        """Return the parameters by name."""
         return {name: getattr(self, name) for name in _parameters()}
 
     def set_params(self, **params: Any) -> Self:
-        """Change parameters; what was learned stays until `fit`."""
+        """Change parameters. The trained model stays until the next `fit`."""
         for name, value in params.items():
             if name not in _parameters():
-                raise ValueError(f"{name} is no parameter: must be of {', '.join(_parameters())}")
+                raise ValueError(f"unknown parameter {name}: must be one of {', '.join(_parameters())}")
             setattr(self, name, value)
         return self
 
     def __repr__(self) -> str:
-        """The parameters that are not as they are by default."""
+        """Show the parameters that differ from their defaults."""
         default = {name: parameter.default for name, parameter in _parameters().items()}
         changed = [f"{name}={value!r}" for name, value in self.get_params().items() if value != default[name]]
         return f"{type(self).__name__}({', '.join(changed)})"
 
     def __sklearn_is_fitted__(self) -> bool:
-        """Whether there is something to predict by."""
+        """Return whether there is a trained model."""
         return hasattr(self, "model_")
 
     def __sklearn_tags__(self) -> Any:
-        """What scikit-learn, which calls this, wants to know."""
+        """Return the estimator tags for scikit-learn."""
         from sklearn.utils import InputTags, Tags, TargetTags
 
         target = TargetTags(required=True, positive_only=True)
@@ -173,16 +173,16 @@ class TopKRanker:
         scores = self.model_.rank(data).scores
         if qid is None:
             return scores
-        back = np.empty_like(scores)
-        back[_order(qid)] = scores
-        return back
+        by_row = np.empty_like(scores)
+        by_row[_order(qid)] = scores
+        return by_row
 
     def _check_fitted(self) -> None:
         if not self.__sklearn_is_fitted__():
             error: Any = NotFittedYetError
             if "sklearn.exceptions" in sys.modules:
                 error = sys.modules["sklearn.exceptions"].NotFittedError
-            raise error(f"this {type(self).__name__} has not learned yet: call fit or partial_fit first")
+            raise error(f"this {type(self).__name__} is not fitted yet: call fit or partial_fit first")
 
 
 def _parameters() -> dict[str, inspect.Parameter]:
@@ -190,14 +190,14 @@ def _parameters() -> dict[str, inspect.Parameter]:
 
 
 def _plain(X: Any) -> Any:
-    """What is no table of numbers is named as what it is."""
+    """Convert X to an array or data frame. Raises an error if it is not a dense table of real numbers."""
     if hasattr(X, "toarray"):
         raise TypeError("X is sparse: must be dense, as in X.toarray()")
     if np.iscomplexobj(X):
         raise ValueError("X: Complex data not supported")
     values = X if hasattr(X, "columns") else np.asarray(X)
     if np.ndim(values) == 1:
-        raise ValueError("X is a table of numbers with one dimension only. Reshape your data: a row per document")
+        raise ValueError("X has one dimension, but needs a row per document. Reshape your data")
     return values.astype(np.float64) if getattr(values, "dtype", None) == np.dtype(object) else values
 
 
@@ -208,6 +208,6 @@ def _judged(X: Any, y: Any, qid: Any) -> Dataset:
 
 
 def _order(qid: Any) -> Ints:
-    """The row of each document of the data set that is made with these queries."""
+    """Return the row of each document of the data set, which groups documents by query."""
     first: dict[Any, int] = {}
     return np.argsort([first.setdefault(query, len(first)) for query in np.asarray(qid).tolist()], kind="stable")

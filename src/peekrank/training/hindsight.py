@@ -1,4 +1,4 @@
-"""Regret in a surrogate: what a run lost along its way, and the best fixed weights in hindsight."""
+"""Surrogate regret: the loss of a run, and the loss of the best fixed weights in hindsight."""
 
 from __future__ import annotations
 
@@ -10,29 +10,30 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from peekrank._jit import kernel, specialise, sum_kernel, unspecialised
+from peekrank._jit import kernel, reassociating_kernel, specialise, unspecialised
+from peekrank._util.extras import extra
 from peekrank.engine import Agent, Seed
 from peekrank.learners.rtopkf.learner import RTopKF
 from peekrank.streams.fixed import list_lengths, row_chunks
 from peekrank.surrogates import KL, ListNet, NDCGSquared, RankSVM, Squared, Surrogate
 from peekrank.types import Features, Floats, Ints, Rounds
 
-_SMOOTHINGS = (1.0, 0.1, 0.01, 0.001)  # of the hinge, from far to near
-_HEADROOM = 30.0  # above the largest relevance, KL's exponential goes on as a line while a minimum is sought
-_FARTHER = 2.0  # without a ball, the certificate is for weights up to this many times as long
+_SMOOTHINGS = (1.0, 0.1, 0.01, 0.001)  # of the hinge, decreasing
+_HEADROOM = 30.0  # above the largest relevance, the solver continues KL's exponential linearly
+_REACH = 2.0  # without a ball, the certificate covers weights up to this many times as long
 _LIMITS: Any = {"maxiter": 4_000, "maxfun": 8_000, "maxcor": 30, "ftol": 1e-16, "gtol": 1e-11}
-_DECLINE, _NEAR = 40.0, 1e-6  # of the logarithm of a penalty: how far down it is tried, and how exactly
+_RANGE, _PRECISION = 40.0, 1e-6  # of the search for the logarithm of the penalty
 _CHUNK = 256  # rounds
 
-# Takes smoothing, ceiling, scores, relevance, offsets, counts and slopes; see `_add_losses`
+# The arguments are smoothing, ceiling, scores, relevance, offsets, counts and slopes; see `_add_losses`
 Losses = Callable[[float, float, Floats, Floats, Ints, Floats, Floats], float]
 
 
 class Best(NamedTuple):
-    """Fixed weights, their loss summed over rounds, and a gap: none within reach lose less than ``loss - gap``.
+    """Fixed weights, their total loss over all rounds, and a certified gap.
 
-    Within reach are the weights in the ball; without a ball, those up to twice as long, lengths being those of
-    scaled features (`best_fixed`).
+    No weights in the ball have a loss below ``loss - gap``. Without a ball, this holds for weights that are up to
+    twice as long, with lengths measured on scaled features (`best_fixed`).
     """
 
     weights: Floats
@@ -49,10 +50,10 @@ def loss_along(
     seed: Seed,
     progress: Callable[[int], None] = lambda _: None,
 ) -> float:
-    """The sum over rounds of phi(X_t w_t, R_t), with w_t the weights before round t.
+    """Compute the sum over rounds of phi(X_t w_t, R_t), where w_t are the weights before round t.
 
-    The run of `simulate` with these arguments is repeated step by step, as an `Agent` tells its scores. The
-    surrogate must be convex, as for `best_fixed`.
+    This repeats the run of `simulate` with the same arguments step by step, because an `Agent` returns its scores.
+    The surrogate must be convex, as for `best_fixed`.
 
     >>> features = np.array([[1.0], [0.0]], np.float32)
     >>> rounds = Rounds(features, np.array([2, 0], np.uint8), np.array([0, 2]))
@@ -60,67 +61,67 @@ def loss_along(
     4.0
     """
     surrogate, offsets = learner.surrogate, rounds.offsets
-    _must_be_convex(surrogate)
+    _check_convex(surrogate)
     agent = Agent(learner, m=int(list_lengths(rounds).max()), k=k, d=rounds.features.shape[1], seed=seed)
-    first = 3 + agent.shape.k  # of the scores in a token
+    first = 3 + agent.shape.k  # index of the first score in a token
     total = 0.0
     for start in range(0, len(sequence), _CHUNK):
         lists = sequence[start : start + _CHUNK]
         scores = []
         for n in lists:
-            here = slice(offsets[n], offsets[n + 1])
-            decision = agent.rank(rounds.features[here])
+            rows = slice(offsets[n], offsets[n + 1])
+            decision = agent.rank(rounds.features[rows])
             scores.append(decision.token[first : first + len(decision.ranking)])
-            agent.update(decision, rounds.relevance[here][decision.ranking[: agent.shape.k]])
+            agent.update(decision, rounds.relevance[rows][decision.ranking[: agent.shape.k]])
         relevance = [rounds.relevance[offsets[n] : offsets[n + 1]] for n in lists]
         total += _value(surrogate, scores, relevance)
         progress(len(lists))
     return total
 
 
-def _must_be_convex(surrogate: Surrogate) -> None:
+def _check_convex(surrogate: Surrogate) -> None:
     if not surrogate.convex:
-        raise ValueError(f"surrogate = {surrogate}: it is not convex, and the best weights cannot be found")
+        raise ValueError(f"surrogate = {surrogate}: must be convex to compute the best weights")
 
 
 def _value(surrogate: Surrogate, scores: Sequence[Floats], relevance: Sequence[NDArray[Any]]) -> float:
-    """The sum of the losses of several lists."""
+    """Sum the losses of several lists."""
     flat, counts = np.concatenate(scores), np.ones(len(scores))
     offsets = np.append(0, np.cumsum([len(s) for s in scores]))
-    add_losses, targets = _losses_of(surrogate), _targets(surrogate, relevance)
+    add_losses, targets = _loss_function(surrogate), _targets(surrogate, relevance)
     return add_losses(0.0, np.inf, flat, targets, offsets, counts, np.empty_like(flat))
 
 
 def _targets(surrogate: Surrogate, relevance: Sequence[NDArray[Any]]) -> Floats:
-    """What the losses take for relevance."""
+    """Compute the targets of the loss from the relevance."""
     if isinstance(surrogate, NDCGSquared):
         return np.concatenate([surrogate.target(grades) for grades in relevance])
     return np.concatenate(relevance).astype(np.float64)
 
 
-def _losses_of(surrogate: Surrogate) -> Losses:
-    """The sum of a surrogate's losses: compiled for those of the package, by definition for any other."""
+def _loss_function(surrogate: Surrogate) -> Losses:
+    """Return the function that sums a surrogate's losses, compiled for the package's own surrogates."""
     loss = _LOSSES.get(type(surrogate))
     return partial(_add_by_definition, surrogate) if loss is None else _compiled(loss)
 
 
 def best_fixed(surrogate: Surrogate, rounds: Rounds, counts: Ints, radius: float | None = None) -> Best:
-    """The weights w that minimise the sum over lists of count phi(X w, R), in a ball if there is one.
+    """Compute the weights w that minimise the sum over lists of count phi(X w, R), in a ball if there is one.
 
-    Squared losses are solved exactly, KL and ListNet by L-BFGS, and RankSVM by L-BFGS on hinges that are rounded
-    off less and less. The gap comes from convexity, whatever the solver did: the smooth function f lies below the
-    loss, and f(u) >= f(w) + f'(w) (u - w) >= f(w) - (f'(w) w + B |f'(w)|) for all u of length B or less. B is the
-    radius of the ball. Without a ball, B is twice the length of the weights, and lengths are those after all
-    features are scaled to the same mean square.
+    Squared losses are solved exactly, KL and ListNet by L-BFGS, and RankSVM by L-BFGS on hinges with decreasing
+    smoothing. The gap follows from convexity and holds even if the solver fails: the smooth function f lies below
+    the loss, and f(u) >= f(w) + f'(w) (u - w) >= f(w) - (f'(w) w + B |f'(w)|) for all u of length at most B. B is
+    the radius of the ball. Without a ball, B is twice the length of the weights, and lengths are measured after
+    scaling all features to the same mean square.
 
     Parameters
     ----------
     surrogate
-        A convex one.
+        A convex surrogate.
     rounds
         The lists.
     counts
-        How often each list came.
+        How often each list was shown.
     radius
         Radius of the ball; None for no ball.
 
@@ -130,31 +131,31 @@ def best_fixed(surrogate: Surrogate, rounds: Rounds, counts: Ints, radius: float
     >>> best.weights.round(6), round(best.loss, 6)
     (array([2.]), 0.0)
     """
-    _must_be_convex(surrogate)
+    _check_convex(surrogate)
     problem = _Problem(surrogate, rounds, counts)
-    found: list[tuple[float, Floats]] = []
+    candidates: list[tuple[float, Floats]] = []
     w = np.zeros(rounds.features.shape[1])
     for smoothing in _SMOOTHINGS if isinstance(surrogate, RankSVM) else (0.0,):
-        w = _within(problem, smoothing, w, radius)
-        found.append((smoothing, w))
-    losses = [problem.exact(w) for _, w in found]
-    best = found[int(np.argmin(losses))][1]
+        w = _minimise_in_ball(problem, smoothing, w, radius)
+        candidates.append((smoothing, w))
+    losses = [problem.exact(w) for _, w in candidates]
+    best = candidates[int(np.argmin(losses))][1]
     scale = problem.scale if radius is None else np.ones_like(problem.scale)
-    reach = _FARTHER * float(np.linalg.norm(best * scale)) if radius is None else radius
+    reach = _REACH * float(np.linalg.norm(best * scale)) if radius is None else radius
     lowest = -np.inf
-    for smoothing, w in found:
+    for smoothing, w in candidates:
         value, slope = problem.smooth(w, smoothing)
         lowest = max(lowest, value - float(slope @ w) - reach * float(np.linalg.norm(slope / scale)))
     return Best(best, min(losses) * problem.total, max(0.0, min(losses) - lowest) * problem.total)
 
 
 class _Problem:
-    """The mean loss of a round as a function of the weights, with its gradient."""
+    """The mean loss of a round as a function of the weights, and its gradient."""
 
     def __init__(self, surrogate: Surrogate, rounds: Rounds, counts: Ints) -> None:
         self.X, self.offsets = rounds.features, rounds.offsets
         self.relevance = _targets(surrogate, np.split(rounds.relevance, self.offsets[1:-1]))
-        self.add_losses, self.squared = _losses_of(surrogate), isinstance(surrogate, Squared | NDCGSquared)
+        self.add_losses, self.squared = _loss_function(surrogate), isinstance(surrogate, Squared | NDCGSquared)
         self.total = float(counts.sum())
         self.counts = counts / self.total
         self.ceiling = float(self.relevance.max()) + _HEADROOM
@@ -163,11 +164,11 @@ class _Problem:
         self.scale = np.sqrt(np.where(squares > 0, squares, 1.0))
 
     def exact(self, w: Floats) -> float:
-        """The loss itself."""
+        """Compute the loss itself."""
         return self._sum(self._scores(w), 0.0, np.inf)[0]
 
     def smooth(self, w: Floats, smoothing: float) -> tuple[float, Floats]:
-        """A smooth function that is nowhere above the loss, and its gradient."""
+        """Compute a smooth lower bound on the loss, and its gradient."""
         value, slopes = self._sum(self._scores(w), smoothing, self.ceiling)
         gradient = np.zeros(self.X.shape[1])
         _add_documents(self.X, slopes, gradient)
@@ -177,25 +178,26 @@ class _Problem:
         """Minimise the smooth function plus penalty |w|^2 / 2."""
         if self.squared:
             return self._least_squares(penalty)
-        from scipy.optimize import minimize  # a fifth of a second, which other commands need not wait
+        with extra("cli"):  # importing SciPy takes a fifth of a second
+            from scipy.optimize import minimize
 
         def objective(scaled: Any) -> tuple[float, Floats]:
             w = scaled / self.scale
             value, slope = self.smooth(w, smoothing)
             return value + penalty / 2 * float(w @ w), (slope + penalty * w) / self.scale
 
-        found = minimize(objective, start * self.scale, jac=True, method="L-BFGS-B", options=_LIMITS)
-        return np.asarray(found.x / self.scale)
+        result = minimize(objective, start * self.scale, jac=True, method="L-BFGS-B", options=_LIMITS)
+        return np.asarray(result.x / self.scale)
 
     def _least_squares(self, penalty: float) -> Floats:
-        """Least squares by the normal equations: an error in w is squared in the loss."""
+        """Solve least squares by the normal equations. Their error in w enters the loss squared."""
         gram, right = self._normal
         gram = (gram + penalty / 2 * np.eye(len(gram))) / np.outer(self.scale, self.scale)
         return np.asarray(np.linalg.lstsq(gram, right / self.scale, rcond=None)[0] / self.scale)
 
     @cached_property
     def _normal(self) -> tuple[Floats, Floats]:
-        """X' C X and X' C R with the counts C."""
+        """The matrices X' C X and X' C R with the counts C."""
         d = self.X.shape[1]
         weight = np.repeat(self.counts, np.diff(self.offsets))
         gram, right = np.zeros((d, d)), np.zeros(d)
@@ -217,38 +219,38 @@ class _Problem:
         return value, slopes
 
 
-def _within(problem: _Problem, smoothing: float, start: Floats, radius: float | None) -> Floats:
-    """The minimiser in the ball: if it is on the sphere, that of the function with the right penalty."""
+def _minimise_in_ball(problem: _Problem, smoothing: float, start: Floats, radius: float | None) -> Floats:
+    """Minimise in the ball. If the minimiser is on the sphere, search the penalty that puts it there."""
     w = problem.solve(smoothing, start, 0.0)
     if radius is None or np.linalg.norm(w) <= radius:
         return w
-    solved, tried = w, [w * (radius / float(np.linalg.norm(w)))]
+    solution, candidates = w, [w * (radius / float(np.linalg.norm(w)))]
 
     def excess(logarithm: float) -> float:
-        nonlocal solved
-        solved = problem.solve(smoothing, solved, exp(logarithm))
-        length = max(float(np.linalg.norm(solved)), 1e-300)
-        tried.append(solved * min(1.0, radius / length))
+        nonlocal solution
+        solution = problem.solve(smoothing, solution, exp(logarithm))
+        length = max(float(np.linalg.norm(solution)), 1e-300)
+        candidates.append(solution * min(1.0, radius / length))
         return log(length / radius)
 
     high = log(float(np.linalg.norm(problem.smooth(w * 0, smoothing)[1])) / radius)
     while excess(high) > 0:
         high += 1
     low = high - 1
-    while excess(low) < 0 and high - low < _DECLINE:  # of many minimisers the shortest may be within the ball
+    while excess(low) < 0 and high - low < _RANGE:  # the shortest of many minimisers may lie within the ball
         low -= 1
     middle, over = high, -np.inf
-    while high - low > _NEAR and abs(over) > _NEAR:  # halving: what the solver leaves unsolved misleads a secant
+    while high - low > _PRECISION and abs(over) > _PRECISION:  # bisection: solver errors would mislead a secant
         middle = (low + high) / 2
         over = excess(middle)
         low, high = (middle, high) if over > 0 else (low, middle)
-    # not simply the last: with a tiny penalty a solver may jump to another of many minimisers, outside of the ball
-    return min(tried, key=lambda w: problem.smooth(w, smoothing)[0])
+    # The last one may be worse: with a tiny penalty, the solver can jump to a minimiser outside the ball.
+    return min(candidates, key=lambda w: problem.smooth(w, smoothing)[0])
 
 
-@sum_kernel
+@reassociating_kernel
 def _score(X: Features, w: Floats, out: Floats) -> None:
-    """X w, in double precision."""
+    """Compute X w in double precision."""
     for i in range(len(X)):
         total = 0.0
         for f in range(len(w)):
@@ -258,7 +260,7 @@ def _score(X: Features, w: Floats, out: Floats) -> None:
 
 @kernel
 def _add_documents(X: Features, slopes: Floats, out: Floats) -> None:
-    """Add X' slopes."""
+    """Add X' slopes to `out`."""
     for i in range(len(X)):
         if slopes[i] != 0:
             for f in range(len(out)):
@@ -282,16 +284,16 @@ def _add_by_definition(
     counts: Floats,
     slopes: Floats,
 ) -> float:
-    """Add losses of a surrogate that nothing is compiled for; neither hinges nor exponentials change."""
+    """Sum the losses of a surrogate without compiled code. Ignores smoothing and ceiling."""
     total = 0.0
     for q, count in enumerate(counts):
-        here = slice(offsets[q], offsets[q + 1])
-        total += count * surrogate.value(scores[here], relevance[here])
-        slopes[here] = count * surrogate.gradient(scores[here], relevance[here])
+        rows = slice(offsets[q], offsets[q + 1])
+        total += count * surrogate.value(scores[rows], relevance[rows])
+        slopes[rows] = count * surrogate.gradient(scores[rows], relevance[rows])
     return total
 
 
-loss: Callable[[float, float, Floats, Floats, Floats], float] = unspecialised  # what `_add_losses` sums
+loss: Callable[[float, float, Floats, Floats, Floats], float] = unspecialised  # the loss that `_add_losses` sums
 
 
 def _add_losses(
@@ -303,9 +305,9 @@ def _add_losses(
     counts: Floats,
     slopes: Floats,
 ) -> float:
-    """Sum of count x loss over lists; `slopes` gets its derivatives by the scores.
+    """Sum count x loss over lists, and write the derivatives with respect to the scores to `slopes`.
 
-    Hinges are rounded off, from below, over the length `smoothing`; above `ceiling` an exponential is a line.
+    Hinges are smoothed from below over the length `smoothing`. Exponentials are linear above `ceiling`.
     """
     total = 0.0
     for q in range(len(counts)):
@@ -347,9 +349,9 @@ def _cross_entropy(smoothing: float, ceiling: float, s: Floats, r: Floats, out: 
         sum_r += exp(r[i] - high_r)
     value = 0.0
     for i in range(len(s)):
-        wanted = exp(r[i] - high_r) / sum_r
-        value -= wanted * (s[i] - high_s - log(sum_s))
-        out[i] = exp(s[i] - high_s) / sum_s - wanted
+        target = exp(r[i] - high_r) / sum_r
+        value -= target * (s[i] - high_s - log(sum_s))
+        out[i] = exp(s[i] - high_s) / sum_s - target
     return value
 
 

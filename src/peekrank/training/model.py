@@ -1,4 +1,4 @@
-"""A learned ranker with all it takes to apply it to other data, and to go on learning, as a JSON file."""
+"""Models: trained rankers as JSON files, which can be applied to other data and trained further."""
 
 from __future__ import annotations
 
@@ -44,15 +44,15 @@ _TYPES = {
     **dict.fromkeys(("k", "rounds", "seed", "run", "features", "base"), int),
 }
 
-_OWN_FIELDS = ("weights", "preparation", "agent")  # of a model, that have a form of their own in a file
-_MOST_BYTES = 1 << 27  # of an agent: a ridge of 2,000 columns takes 32 MB
+_OWN_FIELDS = ("weights", "preparation", "agent")  # fields of a model that a file represents differently
+_MAX_BYTES = 1 << 27  # of an agent; ridge with 2,000 columns takes 32 MB
 
 
 class Preprocessor(NamedTuple):
-    """What data must be like, or be made like, before weights are applied to them.
+    """The columns and the scaling that data need before weights are applied to them.
 
-    ``standardisation`` is None unless mean and deviation were fitted here: data that came scaled do not say how,
-    and for online scaling they are known after a run only.
+    ``standardisation`` is None unless mean and deviation were fitted here. They are unknown for data that were
+    scaled already and, with online scaling, before the end of a run.
     """
 
     features: int
@@ -62,56 +62,55 @@ class Preprocessor(NamedTuple):
     standardisation: Standardisation | None
 
     def apply(self, data: Dataset) -> Dataset:
-        """The data with these columns, scaled, with relevance in grades; a ValueError if they do not fit."""
+        """Scale data and round their relevance to grades. Raises ValueError if they do not fit."""
         return self.scale(data).graded()
 
     def scale(self, data: Dataset) -> Dataset:
-        """The same with relevance as it is."""
+        """Scale data and leave their relevance unchanged. Raises ValueError if they do not fit."""
         name = data.about.source
         check_finite(data, name)
         if data.about.base != self.base:
-            raise ValueError(f"{name}: feature ids count from {data.about.base}: must count from {self.base}")
+            raise ValueError(f"{name}: feature ids start at {data.about.base}: must start at {self.base}")
         data = self._columns(data)
         if data.about.scaling != "none":
             if (data.about.scaling, data.about.fitted_on) != (self.scaling, self.fitted_on):
-                raise ValueError(
-                    f"{name}: is scaled already ({_words(data.about.scaling, data.about.fitted_on)}): must be "
-                    f"{_words(self.scaling, self.fitted_on)}, or not scaled"
-                )
+                actual = _scaling_text(data.about.scaling, data.about.fitted_on)
+                expected = _scaling_text(self.scaling, self.fitted_on)
+                raise ValueError(f"{name}: is scaled already ({actual}): must be {expected}, or not scaled")
         elif self.scaling == "query":
             data = scale_within_queries(data)
         elif self.standardisation is not None:
             data = standardise(data, self.standardisation)
         elif self.scaling in ("global", "robust"):
             raise ValueError(
-                f"{name}: must be scaled as the training part was before learning; "
-                f"`peekrank data FILE --scaling {self.scaling} --train TRAIN --out FILE.peek` does it"
+                f"{name}: must be scaled like the training part; "
+                f"use `peekrank data FILE --scaling {self.scaling} --train TRAIN --out FILE.peek`"
             )
         return data
 
     def _columns(self, data: Dataset) -> Dataset:
-        """Features that a text leaves out everywhere are 0, as those that it leaves out here and there."""
-        there = data.features.shape[1]
-        if there == self.features:
+        """Add columns of zeros for the last features if a text file omits them in every line."""
+        n_features = data.features.shape[1]
+        if n_features == self.features:
             return data
-        if there > self.features or not data.about.warnings.get("missing_values"):
+        if n_features > self.features or not data.about.warnings.get("missing_values"):
             raise ValueError(
-                f"{data.about.source}: has {there} features: must have {self.features}, as the training part"
+                f"{data.about.source}: has {n_features} features: must have {self.features} like the training part"
             )
         wider = np.zeros((len(data.features), self.features), np.float32)
-        wider[:, :there] = data.features
+        wider[:, :n_features] = data.features
         return data._replace(features=wider)
 
 
 def preparation(train: Dataset, scaling: str = "none") -> Preprocessor:
-    """What data need to be like a training part that is scaled this way, or came scaled.
+    """Fit the preprocessing on a training part.
 
     Parameters
     ----------
     train
         The training part.
     scaling
-        none, query, global, robust or online; none leaves data that came scaled as they are.
+        none, query, global, robust or online. With none, data that were scaled already keep their scaling.
     """
     check_choice("scaling", scaling, LearningScaling)
     about = train.about
@@ -126,10 +125,11 @@ def preparation(train: Dataset, scaling: str = "none") -> Preprocessor:
 
 
 class Model(NamedTuple):
-    """Weights, what data must be like, and where all of it comes from.
+    """A trained ranker: weights, preprocessing, and how they were made.
 
-    There are no weights where scores are no weighted sums of the features; the agent then scores. ``agent`` is
-    what `Agent.dump` gave after the last round (`Agent.from_model` goes on from there), or nothing.
+    ``weights`` is empty if scores are not weighted sums of the features; the agent then computes the scores.
+    ``agent`` is the result of `Agent.dump` after the last round, from which `Agent.from_model` continues, or
+    empty.
     """
 
     weights: Features
@@ -145,9 +145,9 @@ class Model(NamedTuple):
     agent: bytes = b""
 
     def prepare(self, features: ArrayLike) -> Features:
-        """The features of the documents of one query as the learner, or an agent made from this model, wants them.
+        """Preprocess the features of one query's documents for the learner, or for an agent made from this model.
 
-        >>> from peekrank.data.dataset import About
+        >>> from peekrank.data.dataset import Provenance
         >>> features = np.array([[0, 10], [1, 30]], np.float32)
         >>> data = Dataset(features, np.zeros(2, np.uint8), np.array([0, 2]), np.array([7]), Provenance("x"))
         >>> prepared = preparation(data, "global")
@@ -156,10 +156,10 @@ class Model(NamedTuple):
         array([[3., 0.]], dtype=float32)
         """
         X = np.array(features, np.float32, ndmin=2)
-        return self.preparation.scale(self._unjudged(X, np.array([0, len(X)]))).features
+        return self.preparation.scale(self._without_relevance(X, np.array([0, len(X)]))).features
 
     def scores(self, features: Features, offsets: Ints) -> Floats:
-        """The score of each document by its features as they are; ``offsets`` tell where each list begins.
+        """Return the score of each document from its raw features. ``offsets`` are the beginnings of the lists.
 
         >>> features = np.array([[0, 1], [1, 0], [2, 1]], np.float32)
         >>> data = Dataset(features, np.zeros(3, np.uint8), np.array([0, 3]), np.array([7]), Provenance("x"))
@@ -167,17 +167,17 @@ class Model(NamedTuple):
         >>> model.scores(features, np.array([0, 3]))
         array([-1.,  1.,  1.])
         """
-        return self.rank(self._unjudged(features, offsets)).scores
+        return self.rank(self._without_relevance(features, offsets)).scores
 
-    def _unjudged(self, X: Features, offsets: Ints) -> Dataset:
-        """Lists of which only the features are known."""
+    def _without_relevance(self, X: Features, offsets: Ints) -> Dataset:
+        """Make a data set of lists from features only."""
         about = Provenance("features", base=self.preparation.base)
         return Dataset(X, np.zeros(len(X), np.uint8), offsets, np.arange(len(offsets) - 1), about)
 
     def rank(self, data: Dataset) -> Ranked:
-        """Score the documents of each query, and order them as the learner does when it does not explore.
+        """Score the documents of each query, and rank them as the learner does without exploration.
 
-        >>> from peekrank.data.dataset import About
+        >>> from peekrank.data.dataset import Provenance
         >>> features = np.array([[0, 1], [1, 0], [2, 1]], np.float32)
         >>> data = Dataset(features, np.zeros(3, np.uint8), np.array([0, 3]), np.array([7]), Provenance("x"))
         >>> model = Model(np.float32([1, -1]), preparation(data), "rtopkf", 1, "ndcg@10", 1, 0, 0, "x", "")
@@ -190,34 +190,34 @@ class Model(NamedTuple):
         agent = Agent.from_model(self)
         lists = [prepared.features[first:last] for first, last in pairwise(prepared.offsets)]
         scores = [agent.learner.scores(agent.state, X) for X in lists]
-        rankings = np.concatenate([np.argsort(-believed, kind="stable") for believed in scores])
+        rankings = np.concatenate([np.argsort(-estimates, kind="stable") for estimates in scores])
         return Ranked(prepared, rankings, np.concatenate(scores))
 
 
 class Ranked(NamedTuple):
-    """Data as they were prepared, the order of each query's documents from the best on, and all scores."""
+    """Preprocessed data, the ranking of each query's documents from best to worst, and all scores."""
 
     data: Dataset
     rankings: Ints
     scores: Floats
 
-    def judged(self, measure: Measure) -> Floats:
-        """The values of the queries that the measure does not skip; real-valued relevance is rounded to grades."""
+    def values(self, measure: Measure) -> Floats:
+        """Return the value of each query that the measure does not skip. Rounds relevance to grades."""
         grades = self.data.graded().relevance
         values = values_of_lists(measure, self.rankings, grades, self.data.offsets)
         return values[~np.isnan(values)]
 
     def quality(self, measure: Measure) -> float:
-        """Mean value over queries, but for those that the measure skips; NaN if it skips all."""
-        values = self.judged(measure)
+        """Return the mean value over the queries that the measure does not skip, or NaN if it skips all."""
+        values = self.values(measure)
         return float(values.mean()) if len(values) else float("nan")
 
 
 def order_all(weights: Features, features: Features, offsets: Ints) -> tuple[Ints, Floats]:
-    """Rankings, by descending score and then by index, and scores of all lists."""
+    """Rank all lists by descending score, then by index. Return rankings and scores."""
     lengths = list_lengths(Rounds(features, np.zeros(len(features), np.uint8), offsets))
     if len(weights) != features.shape[1]:
-        raise ValueError(f"{len(weights)} weights for {features.shape[1]} features: must be as many")
+        raise ValueError(f"{len(weights)} weights for {features.shape[1]} features: must be equally many")
     rankings, scores = np.empty(len(features), np.int64), np.empty(len(features))
     row = _order(features, offsets, weights, scores, rankings, sort_space(int(lengths.max())))
     if row >= 0:
@@ -233,7 +233,7 @@ def order_all(weights: Features, features: Features, offsets: Ints) -> tuple[Int
 def _order(
     features: Features, offsets: Ints, weights: Features, scores: Floats, rankings: Ints, space: SortSpace
 ) -> int:
-    """Fill scores and rankings; the first row without a finite score, which could not be sorted, or -1."""
+    """Fill scores and rankings. Return the first row whose score is not finite, or -1."""
     for i in range(len(features)):
         scores[i] = dot(features[i], weights)
         if not abs(scores[i]) < np.inf:
@@ -245,7 +245,7 @@ def _order(
 
 
 def save_model(model: Model, path: str | PathLike[str]) -> None:
-    """Write a model, whole or not at all; weights that are not finite, or not one a feature, are a ValueError."""
+    """Write a model atomically. Raises ValueError unless there is one finite weight per feature."""
     _check_numbers(model, model.learner)
     prepared, fitted = model.preparation, model.preparation.standardisation
     content = {
@@ -266,7 +266,7 @@ def save_model(model: Model, path: str | PathLike[str]) -> None:
 
 
 def load_model(path: str | PathLike[str]) -> Model:
-    """Read a model; a ValueError says what is wrong with a file that is foreign or damaged."""
+    """Read a model. Raises ValueError if the file is not a model, or is damaged."""
     path = Path(path)
     try:
         content = read_json(path.read_bytes())
@@ -274,7 +274,7 @@ def load_model(path: str | PathLike[str]) -> Model:
         content = None
     if not isinstance(content, dict) or content.get("kind") != _KIND:
         raise ValueError(
-            f"{path.name}: is not a model of peekrank, or is cut short; `peekrank train` writes models/*.json"
+            f"{path.name}: is not a peekrank model, or is truncated; `peekrank train` writes models/*.json"
         )
     if content.get("format") != _FORMAT:
         raise ValueError(
@@ -286,28 +286,28 @@ def load_model(path: str | PathLike[str]) -> Model:
     fitted = _standardisation(content)
     columns = {name: content[name] for name in ("features", "base", "scaling", "fitted_on")}
     about = {name: content[name] for name in Model._fields if name not in _OWN_FIELDS}
-    weights, agent = np.array(content["weights"], np.float32), _unpacked(content["agent"], path.name)
+    weights, agent = np.array(content["weights"], np.float32), _unpack_agent(content["agent"], path.name)
     model = Model(weights, Preprocessor(**columns, standardisation=fitted), **about, agent=agent)
     _check_numbers(model, path.name)
     return model
 
 
-def _unpacked(text: str, name: str) -> bytes:
-    """The bytes of an agent, which are checked when one is made of them."""
+def _unpack_agent(text: str, name: str) -> bytes:
+    """Decompress the bytes of an agent. `Agent.from_model` validates them."""
     if not text:
         return b""
     try:
         unzip = zlib.decompressobj()
-        blob = unzip.decompress(base64.b64decode(text, validate=True), _MOST_BYTES)
+        blob = unzip.decompress(base64.b64decode(text, validate=True), _MAX_BYTES)
     except (ValueError, zlib.error):
-        raise ValueError(f"{name}: its agent cannot be unpacked: must be zlib in base64") from None
+        raise ValueError(f"{name}: its agent is damaged: must be zlib data in base64") from None
     if not unzip.eof:
-        raise ValueError(f"{name}: its agent is cut short, or has more than {_MOST_BYTES:,} bytes")
+        raise ValueError(f"{name}: its agent is truncated, or has more than {_MAX_BYTES:,} bytes")
     return blob
 
 
 def _statistics(fitted: Standardisation | None) -> dict[str, Floats | None]:
-    """The numbers of a standardisation, by the names that they have in a file."""
+    """Return the arrays of a standardisation by their names in a file."""
     squash = None if fitted is None else fitted.squash
     return {
         "centre": None if squash is None else squash.centre,
@@ -328,11 +328,11 @@ def _standardisation(content: dict[str, Any]) -> Standardisation | None:
 
 
 def _check_content(content: dict[str, Any], name: str) -> None:
-    """Raise a ValueError unless all is there, of its type: anyone can compute a checksum."""
+    """Raise ValueError unless all fields exist with the right types. A valid checksum does not ensure that."""
     for key, kind in _TYPES.items():
         if type(content.get(key)) is not kind:
-            wanted = "a text" if kind is str else "a whole number"
-            raise ValueError(f"{name}: its {key} is {excerpt(repr(content.get(key)))}: must be {wanted}")
+            expected = "a text" if kind is str else "a whole number"
+            raise ValueError(f"{name}: its {key} is {excerpt(repr(content.get(key)))}: must be {expected}")
     if content["scaling"] not in get_args(LearningScaling):
         known = ", ".join(get_args(LearningScaling))
         raise ValueError(f"{name}: its scaling is '{excerpt(content['scaling'])}': must be one of {known}")
@@ -348,7 +348,7 @@ def _is_vector(values: Any) -> bool:
 
 
 def is_model(path: Path) -> bool:
-    """Whether a file begins as `save_model` has them begin."""
+    """Return whether a file begins like those of `save_model`."""
     if not path.is_file():
         return False
     with path.open("rb") as file:
@@ -356,21 +356,21 @@ def is_model(path: Path) -> bool:
 
 
 def _check_numbers(model: Model, name: str) -> None:
-    """Raise a ValueError unless there is a finite number for every feature: compiled code trusts the length."""
+    """Raise ValueError unless every feature has finite numbers. Compiled code relies on the length."""
     features, fitted = model.preparation.features, model.preparation.standardisation
     numbers: dict[str, NDArray[Any]] = {} if model.agent and not len(model.weights) else {"weights": model.weights}
     numbers |= {f"{name}s": values for name, values in _statistics(fitted).items() if values is not None}
-    for what, values in numbers.items():
+    for field, values in numbers.items():
         if values.shape != (features,):
             shape = " x ".join(map(str, values.shape))
-            raise ValueError(f"{name}: has {shape} {what}: must be {features}, one for every feature")
+            raise ValueError(f"{name}: has {shape} {field}: must be {features}, one for every feature")
         if not np.isfinite(values).all():
-            raise ValueError(f"{name}: its {what} are not finite")
+            raise ValueError(f"{name}: its {field} are not finite")
 
 
 def _checksum(content: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-def _words(scaling: str, fitted_on: str) -> str:
+def _scaling_text(scaling: str, fitted_on: str) -> str:
     return f"{scaling}, fitted on {fitted_on[:16]}" if fitted_on else scaling

@@ -1,4 +1,4 @@
-"""Queries with nothing relevant: how many there are, what a measure counts them as, and the mean without them."""
+"""Queries without relevant documents: their number, their value, and the mean without them."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from peekrank.types import Measure
 
 
 class NoRelevant(NamedTuple):
-    """How many queries of all have nothing relevant, and what a measure makes of them.
+    """The number of queries without relevant documents, and their value under a measure.
 
-    It may leave them out, or give each the same ``value``; None: that depends on the query's length.
+    The measure skips them (``left_out``) or gives each the same ``value``. ``value`` is None if it depends on the
+    length of the query.
     """
 
     number: int
@@ -24,9 +25,9 @@ class NoRelevant(NamedTuple):
     value: float | None
 
     def mean_without(self, mean: float) -> float | None:
-        """The mean over the other queries; None if that is no other number, or cannot be told.
+        """Return the mean over the other queries, or None if it is the same or unknown.
 
-        >>> Blank(1, 4, False, 1.0).mean_without(0.7).__round__(3)
+        >>> NoRelevant(1, 4, False, 1.0).mean_without(0.7).__round__(3)
         0.6
         """
         if self.left_out or self.value is None or self.number in (0, self.queries):
@@ -34,10 +35,10 @@ class NoRelevant(NamedTuple):
         return (mean * self.queries - self.number * self.value) / (self.queries - self.number)
 
     def sentence(self, source: str) -> str:
-        """What to say of them; empty if there is none.
+        """Describe them in a sentence, which is empty if there are none.
 
-        >>> Blank(51, 156, False, 1.0).sentence("test.txt")
-        '51 of 156 queries of test.txt have nothing relevant, and each counts as 1'
+        >>> NoRelevant(51, 156, False, 1.0).sentence("test.txt")
+        '51 of 156 queries of test.txt have no relevant documents, and each counts as 1'
         """
         if not self.number:
             return ""
@@ -46,23 +47,23 @@ class NoRelevant(NamedTuple):
             counts = f"{are} left out"
         else:
             counts = (
-                "how it counts depends on its length" if self.value is None else f"each counts as {self.value:g}"
+                "their value depends on their length" if self.value is None else f"each counts as {self.value:g}"
             )
         queries = pluralize(self.queries, "query", "queries")
-        return f"{self.number:,} of {queries} of {source} {has} nothing relevant, and {counts}"
+        return f"{self.number:,} of {queries} of {source} {has} no relevant documents, and {counts}"
 
 
 def queries_without_relevant(data: Dataset, measure: Measure) -> NoRelevant:
-    """Count the queries without a document of relevance above 0, and see what the measure makes of them.
+    """Count the queries without relevant documents, and determine their value under the measure.
 
-    >>> from peekrank.data.dataset import About
+    >>> from peekrank.data.dataset import Provenance
     >>> from peekrank.measures import measure
     >>> features, grades = np.zeros((3, 1), np.float32), np.array([0, 0, 1], np.uint8)
     >>> data = Dataset(features, grades, np.array([0, 2, 3]), np.array([7, 4]), Provenance("x"))
     >>> queries_without_relevant(data, measure("ndcg@10"))
-    Blank(number=1, queries=2, left_out=False, value=1.0)
+    NoRelevant(number=1, queries=2, left_out=False, value=1.0)
     >>> queries_without_relevant(data, measure("ndcg@10+skip")).sentence("x")
-    '1 of 2 queries of x has nothing relevant, and is left out'
+    '1 of 2 queries of x has no relevant documents, and is left out'
     """
     data = data.graded()
     no_relevant = np.flatnonzero(np.maximum.reduceat(data.relevance, data.offsets[:-1]) == 0)

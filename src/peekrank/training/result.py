@@ -1,25 +1,29 @@
-"""What a training came to: the quality of rankings along the way, and of the models on unseen queries."""
+"""Results of trainings: the quality of rankings during training, and of the models on held-out queries."""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
 import numpy as np
-import polars as pl
 
+from peekrank._util.extras import extra
 from peekrank.training.no_relevant import NoRelevant
 from peekrank.training.run import ENDS
 from peekrank.training.training import Training
 from peekrank.types import Floats, Ints
 
-_LATE = 0.9  # part of the rounds after which the last ones begin
+with extra("cli"):
+    import polars as pl
+
+_FINAL = 0.9  # fraction of the rounds before those of the final quality
 
 
 class Summary(NamedTuple):
-    """What a learner came to, means and standard deviations (NaN for a single run) over runs.
+    """The results of a learner: means and standard deviations over runs. The latter are NaN for one run.
 
-    Quality is the mean of the measure over the rounds that it counts: of all rounds, of the last tenth, and of the
-    final weights on the test part. Regret is in the surrogate; its true value is up to `gap` higher.
+    ``quality`` is the mean of the measure over all rounds, ``final_quality`` that over the last tenth, and
+    ``held_out`` that of the final weights on the test part. Queries that the measure skips do not count.
+    ``regret`` is in the surrogate; its true value is up to ``gap`` higher.
     """
 
     learner: str
@@ -29,18 +33,18 @@ class Summary(NamedTuple):
     final_quality_sd: float
     held_out: float | None
     held_out_sd: float | None
-    explored: float  # share of rounds
+    explored: float  # fraction of rounds
     regret: float | None
     regret_sd: float | None
     gap: float | None
     finite: int  # runs whose weights did not diverge
-    rounds_per_second: float  # of one thread, for all learners together
+    rounds_per_second: float  # of one thread, summed over all learners
 
 
 class TrainingResult(NamedTuple):
-    """The curves of all runs: a row for each learner, run and number of rounds; and the median time of a run.
+    """The curves of all runs, with a row for each learner, run and checkpoint, and the median duration of a run.
 
-    ``no_relevant`` counts queries with nothing relevant, in the test part if there is one, or in the training part.
+    ``no_relevant`` counts queries without relevant documents, in the test part or else in the training part.
     """
 
     training: Training
@@ -51,19 +55,19 @@ class TrainingResult(NamedTuple):
     no_relevant: NoRelevant
 
     def qualities(self, learner: str) -> Floats:
-        """Mean quality of the first t rounds, one row for each run; NaN before the first that counts."""
+        """Return the mean quality of the first t rounds, with a row for each run. NaN while no round counts."""
         return _ratio(self._table(learner, "value"), self._table(learner, "counted"))
 
     def held_out(self, learner: str) -> Floats:
-        """Quality of the final weights on the test part, for each run; NaN where there is none."""
+        """Return the quality of the final weights on the test part in each run, or NaN if there is none."""
         return self._table(learner, "held_out")[:, -1]
 
     def summaries(self) -> list[Summary]:
-        """One for each learner, in the order given."""
+        """Return a summary of each learner, in the order of the training."""
         return [self._summary(learner) for learner in self.training.learners]
 
     def summary_table(self) -> pl.DataFrame:
-        """The summaries as a table; how long they took is no result."""
+        """Return the summaries as a table, without the speed."""
         columns = {name: _type(name) for name in Summary._fields}
         return pl.DataFrame(self.summaries(), columns, orient="row").drop("rounds_per_second")
 
@@ -75,9 +79,9 @@ class TrainingResult(NamedTuple):
     def _summary(self, learner: str) -> Summary:
         T, count = self.training.rounds, len(self.training.learners)
         values, counted = self._table(learner, "value"), self._table(learner, "counted")
-        early = np.flatnonzero(self.checkpoints <= _LATE * T)
+        early = np.flatnonzero(self.checkpoints <= _FINAL * T)
         before = (values[:, early[-1]], counted[:, early[-1]]) if len(early) else (0.0, 0.0)
-        late = _ratio(values[:, -1] - before[0], counted[:, -1] - before[1])
+        final = _ratio(values[:, -1] - before[0], counted[:, -1] - before[1])
         ends = {name: self._table(learner, name)[:, -1] for name in (*ENDS, "explored")}
         known = {name: None if np.isnan(ends[name]).all() else ends[name] for name in ("held_out", "loss")}
         held_out, held_out_sd = _mean_and_sd(known["held_out"])
@@ -86,7 +90,7 @@ class TrainingResult(NamedTuple):
         return Summary(
             learner,
             *_mean_and_sd(self.qualities(learner)[:, -1]),
-            *_mean_and_sd(late),
+            *_mean_and_sd(final),
             held_out,
             held_out_sd,
             float(ends["explored"].mean()) / T,
@@ -103,13 +107,13 @@ def _ratio(value: Floats, counted: Floats) -> Floats:
 
 
 def _mean_and_sd(values: Floats | None) -> tuple[Any, Any]:
-    """Mean and standard deviation over the runs that have a value: one that diverged has none."""
+    """Compute mean and standard deviation over the runs that have a value. Diverged runs have none."""
     if values is None:
         return None, None
-    there = values[~np.isnan(values)]
-    mean = float(there.mean()) if len(there) else float("nan")
-    finite = len(there) > 1 and np.isfinite(there).all()  # of diverging weights, a loss may be infinite
-    return mean, float(there.std(ddof=1)) if finite else float("nan")
+    known = values[~np.isnan(values)]
+    mean = float(known.mean()) if len(known) else float("nan")
+    has_sd = len(known) > 1 and np.isfinite(known).all()  # diverging weights can have an infinite loss
+    return mean, float(known.std(ddof=1)) if has_sd else float("nan")
 
 
 def _type(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""The result of one run of a training: a function of the training and the run's number; no file is written."""
+"""One run of a training, computed in memory. It depends only on the training, the data and the run's number."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import polars as pl
 
+from peekrank._util.extras import extra
 from peekrank._util.signals import interrupt_later
 from peekrank.data.dataset import Dataset
 from peekrank.data.scaling import standardise_online
@@ -24,6 +24,9 @@ from peekrank.training.model import Model, Preprocessor, Ranked
 from peekrank.training.training import Training, TrainTest
 from peekrank.types import Ints, Learner, LinearScorer, Rounds, linear_in_features
 
+with extra("cli"):
+    import polars as pl
+
 if TYPE_CHECKING:
     from peekrank.jobs.executor import Tick
 
@@ -34,36 +37,36 @@ ENDS = {
 COLUMNS = {"run": pl.Int64, "learner": pl.String, **_CURVE, **ENDS}
 
 
-def compile_kernels(training: Training, material: TrainTest) -> None:
-    """Compile the loop of each learner, once for each process, so that no run is slowed down by it."""
-    lists = Lists(material.train.rounds(), np.zeros(1, np.int64), material.preparation)
+def compile_kernels(training: Training, data: TrainTest) -> None:
+    """Compile the loop of each learner before the first run, so that timings exclude it."""
+    lists = Lists(data.train.rounds(), np.zeros(1, np.int64), data.preparation)
     with interrupt_later():
-        play(training, lists, training.learner_seed(0), np.ones(1, np.int64))
+        run_learners(training, lists, training.learner_seed(0), np.ones(1, np.int64))
 
 
 class Lists(NamedTuple):
-    """The lists of a run, the one that each round shows, and how other data become like the last ones."""
+    """The lists of a run, the list of each round, and the preprocessing after the last round."""
 
     rounds: Rounds
     sequence: Ints
     preparation: Preprocessor
 
 
-def lists_of(training: Training, material: TrainTest, run: int) -> Lists:
-    """The lists of a run."""
-    train, prepared = material.train, material.preparation
+def make_lists(training: Training, data: TrainTest, run: int) -> Lists:
+    """Make the lists of a run."""
+    train, prepared = data.train, data.preparation
     sequence = training.sequence(run, len(train.queries))
     if prepared.scaling != "online":
         return Lists(train.rounds(), sequence, prepared)
-    rounds, shown, fitted = standardise_online(train, sequence)
-    seen = min(len(sequence), len(train.queries))
-    origin = f"{fitted.fitted_on}, {seen} queries in the order of seed {training.seed}, run {run}"
+    rounds, lists, fitted = standardise_online(train, sequence)
+    n_queries = min(len(sequence), len(train.queries))
+    origin = f"{fitted.fitted_on}, {n_queries} queries in the order of seed {training.seed}, run {run}"
     fitted = fitted._replace(fitted_on=origin)
-    return Lists(rounds, shown, prepared._replace(fitted_on=origin, standardisation=fitted))
+    return Lists(rounds, lists, prepared._replace(fitted_on=origin, standardisation=fitted))
 
 
-class Played(NamedTuple):
-    """Agents after their last round, a curve for each, and how long all took."""
+class Trained(NamedTuple):
+    """The agents after their last round, a curve for each, and the total duration."""
 
     agents: list[Agent]
     curves: list[pl.DataFrame]
@@ -71,22 +74,22 @@ class Played(NamedTuple):
 
 
 def fresh_agents(training: Training, rounds: Rounds, seed: np.random.SeedSequence) -> list[Agent]:
-    """Agents of all learners before their first round."""
+    """Make agents of all learners before their first round."""
     m, d = int(np.diff(rounds.offsets).max()), rounds.features.shape[1]
     return [Agent(learner, m=m, k=training.k, d=d, seed=seed) for learner in training.make_learners()]
 
 
-def play(
+def run_learners(
     training: Training,
     lists: Lists,
     seed: np.random.SeedSequence,
     checkpoints: Ints,
     progress: Tick = lambda _: None,
-) -> Played:
-    """Let fresh agents of all learners go over a sequence of queries, in turns."""
+) -> Trained:
+    """Run new agents of all learners over a sequence of queries."""
     rounds, sequence, _ = lists
     measure, agents = training.make_measure(), fresh_agents(training, rounds, seed)
-    began = time.perf_counter()
+    start = time.perf_counter()
     traces = run_agents(
         agents,
         rounds,
@@ -95,35 +98,35 @@ def play(
         checkpoints=checkpoints,
         progress=lambda n: progress(n * len(agents)),
     )
-    seconds = time.perf_counter() - began
+    seconds = time.perf_counter() - start
     any_order = np.concatenate([np.arange(n) for n in np.diff(rounds.offsets)])
     counts = ~np.isnan(values_of_lists(measure, any_order, rounds.relevance, rounds.offsets))
     counted = np.cumsum(counts[sequence])[checkpoints - 1]
-    return Played(agents, [pl.DataFrame({**t._asdict(), "counted": counted}, _CURVE) for t in traces], seconds)
+    return Trained(agents, [pl.DataFrame({**t._asdict(), "counted": counted}, _CURVE) for t in traces], seconds)
 
 
-class Done(NamedTuple):
-    """The curves of all learners in a run, their models, None for one without finite weights, and its time."""
+class RunResult(NamedTuple):
+    """The curves of all learners in a run, their models (None if the weights diverged), and its duration."""
 
     curves: pl.DataFrame
     models: list[Model | None]
     seconds: float
 
 
-def play_run(training: Training, material: TrainTest, run: int, progress: Tick) -> Iterator[Done]:
-    """Let all learners play a run, and make models of what they have learned."""
-    lists, seed = lists_of(training, material, run), training.learner_seed(run)
-    played = play(training, lists, seed, default_checkpoints(training.rounds), progress)
+def play_run(training: Training, data: TrainTest, run: int, progress: Tick) -> Iterator[RunResult]:
+    """Train all learners in a run, and make their models."""
+    lists, seed = make_lists(training, data, run), training.learner_seed(run)
+    trained = run_learners(training, lists, seed, default_checkpoints(training.rounds), progress)
     regrets = _Regrets(training, lists, seed)
     frames, models = [], []
-    for text, agent, curve in zip(training.learners, played.agents, played.curves, strict=True):
+    for text, agent, curve in zip(training.learners, trained.agents, trained.curves, strict=True):
         learner, finite, model = agent.learner, not agent.failure(), None
         if learner.contextual and finite:
-            model = make_model(agent, lists.preparation, training, run, material.train)
-        loss, best = regrets.of(learner, progress) if training.regret and finite else (None, None)
+            model = make_model(agent, lists.preparation, training, run, data.train)
+        loss, best = regrets.compute(learner, progress) if training.regret and finite else (None, None)
         ends = {
             "finite": finite,
-            "held_out": _held_out(training, material.test, agent, model, seed) if finite else None,
+            "held_out": _held_out_quality(training, data.test, agent, model, seed) if finite else None,
             "loss": loss,
             "best": best and best.loss,
             "gap": best and best.gap,
@@ -131,11 +134,11 @@ def play_run(training: Training, material: TrainTest, run: int, progress: Tick) 
         columns = [pl.lit(run, pl.Int64).alias("run"), pl.lit(text).alias("learner"), *map(pl.col, _CURVE)]
         frames.append(curve.select(*columns, *(pl.lit(ends[n], ENDS[n]).alias(n) for n in ENDS)))
         models.append(model)
-    yield Done(pl.concat(frames), models, played.seconds)
+    yield RunResult(pl.concat(frames), models, trained.seconds)
 
 
 def make_model(agent: Agent, prepared: Preprocessor, training: Training, run: int, train: Dataset) -> Model:
-    """The model of an agent that has learned from a training part."""
+    """Make the model of an agent that was trained on a training part."""
     learner, weights = agent.learner, np.empty(0, np.float32)
     if isinstance(learner, LinearScorer) and linear_in_features(learner):
         weights = learner.weights(agent.state).copy()
@@ -145,10 +148,10 @@ def make_model(agent: Agent, prepared: Preprocessor, training: Training, run: in
     )  # fmt: skip
 
 
-def _held_out(
+def _held_out_quality(
     training: Training, test: Dataset | None, agent: Agent, model: Model | None, seed: np.random.SeedSequence
 ) -> float | None:
-    """Quality of the final weights on the test part, or of what a learner without weights shows there."""
+    """Compute the quality on the test part of the model, or of the rankings of a learner without one."""
     if test is None:
         return None
     measure = training.make_measure()
@@ -156,20 +159,20 @@ def _held_out(
         return model.rank(test).quality(measure)
     lists = [test.features[a:b] for a, b in pairwise(test.offsets)]
     m = int(np.diff(test.offsets).max())
-    fresh = Agent(agent.learner, m=m, k=min(training.k, m), d=agent.shape.d, seed=seed)
-    rankings = [fresh.rank(X).ranking for X in lists]
+    new_agent = Agent(agent.learner, m=m, k=min(training.k, m), d=agent.shape.d, seed=seed)
+    rankings = [new_agent.rank(X).ranking for X in lists]
     return Ranked(test, np.concatenate(rankings), np.empty(0)).quality(measure)
 
 
 class _Regrets:
-    """What learners lost in their surrogates in a run; the best weights are sought once for each surrogate."""
+    """The surrogate losses of a run. It computes the best weights once for each surrogate."""
 
     def __init__(self, training: Training, lists: Lists, seed: np.random.SeedSequence) -> None:
         self.rounds, self.sequence, self.seed, self.k = lists.rounds, lists.sequence, seed, training.k
         self.counts = np.bincount(lists.sequence, minlength=len(lists.rounds.offsets) - 1)
         self.best: dict[tuple[str, float | None], Best] = {}
 
-    def of(self, learner: Learner, progress: Tick) -> tuple[float | None, Best | None]:
+    def compute(self, learner: Learner, progress: Tick) -> tuple[float | None, Best | None]:
         if not isinstance(learner, RTopKF) or not learner.surrogate.convex:
             return None, None
         loss = loss_along(learner, self.rounds, self.sequence, k=self.k, seed=self.seed, progress=progress)
@@ -180,7 +183,7 @@ class _Regrets:
 
 
 def content_digest(data: Dataset) -> str:
-    """Digest of the arrays of a data set, whatever they say they were read from."""
+    """Compute the digest of the arrays of a data set, independent of its provenance."""
     digest = hashlib.sha256()
     for array in (data.features, data.relevance, data.offsets):
         digest.update(np.ascontiguousarray(array).data)

@@ -1,4 +1,4 @@
-"""Trainings in folders: one file per finished run, and its models, resumed where it stopped."""
+"""Run trainings in results folders. Each finished run is a file with its models, and trainings resume."""
 
 from __future__ import annotations
 
@@ -8,93 +8,98 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars as pl
 
+from peekrank._util.extras import extra
 from peekrank.data.dataset import Dataset
 from peekrank.engine import problem_shape
 from peekrank.jobs.executor import Threads, Tick
-from peekrank.jobs.results_dir import Belongs, Code, ResultsDir, finished, median_seconds, write_table
+from peekrank.jobs.results_dir import Code, ResultsDir, Validator, count_finished, median_seconds, write_table
 from peekrank.regret import default_checkpoints
 from peekrank.training.model import save_model
 from peekrank.training.no_relevant import NoRelevant, queries_without_relevant
 from peekrank.training.result import TrainingResult
-from peekrank.training.run import COLUMNS, Done, compile_kernels, content_digest, play_run
+from peekrank.training.run import COLUMNS, RunResult, compile_kernels, content_digest, play_run
 from peekrank.training.training import Training, TrainTest
 
+with extra("cli"):
+    import polars as pl
 
-def learn(
+
+def run_training(
     training: Training,
-    material: TrainTest,
+    data: TrainTest,
     folder: Path,
     *,
     workers: int = 1,
     progress: Tick = lambda _: None,
 ) -> TrainingResult:
-    """Do what is missing of a training in a folder, and write its tables and models.
+    """Compute the missing runs of a training in a folder, write its tables and models, and return the result.
 
-    A run is written when it is finished, in one step, after its models. Results do not depend on the number of
-    workers, nor on interruptions: the same training goes on, another one is refused.
+    Each run is written atomically when it finishes, after its models. Results do not depend on the number of
+    workers or on interruptions.
 
     Parameters
     ----------
     training
-        What to do.
-    material
-        What to learn from.
+        The training.
+    data
+        The data, with a test part or without.
     folder
-        Where its files are, or will be: manifest.json, runs, models, curves.parquet, summary.csv, timings.csv.
+        The results folder, with manifest.json, runs, models, curves.parquet, summary.csv and timings.csv.
     workers
         Number of threads.
     progress
-        Called from the threads with numbers of rounds done.
+        Called from the threads with numbers of finished rounds.
     """
     executor = Threads(workers)
-    longest, d = int(np.diff(material.train.offsets).max()), material.preparation.features
+    longest, d = int(np.diff(data.train.offsets).max()), data.preparation.features
     for learner in training.make_learners():
         learner.init(problem_shape(learner, m=longest, k=training.k, d=d))
-    claimed = _claim(training, material, folder)
-    there = claimed.finished(_parts(training), _belongs(training))
+    results_dir = _create_dir(training, data, folder)
+    finished = results_dir.read_finished(_parts(training), _validator(training))
     missing = [
-        run for run, part in enumerate(_parts(training)) if not _whole(training, folder, run, there.get(part))
+        run
+        for run, part in enumerate(_parts(training))
+        if not _is_complete(training, folder, run, finished.get(part))
     ]
     progress(training.total_rounds() // training.runs * (training.runs - len(missing)))
-    with claimed.resumable():
+    with results_dir.resumable():
         if missing:
-            compile_kernels(training, material)
+            compile_kernels(training, data)
 
-            def keep(run: int, done: Done) -> None:
-                claimed.check()
-                for name, model in zip(training.model_names(), done.models, strict=True):
+            def save(run: int, result: RunResult) -> None:
+                results_dir.check()
+                for name, model in zip(training.model_names(), result.models, strict=True):
                     if model is None:
                         model_file(folder, name, run).unlink(missing_ok=True)
                     else:
                         save_model(model, model_file(folder, name, run))
-                claimed.save(_part(run), done.curves, done.seconds)
-                there[_part(run)] = done.curves
+                results_dir.save(_part(run), result.curves, result.seconds)
+                finished[_part(run)] = result.curves
 
-            compute = partial(play_run, training, material)
-            executor.run_all_jobs(missing, compute, keep, progress, lambda run: f"run {run} of {training}")
-        outcome = _outcome(training, claimed.manifest, there, claimed.seconds())
-        write_table(folder / "curves.parquet", outcome.curves)
-        write_table(folder / "summary.csv", outcome.summary_table())
-    return outcome
+            compute = partial(play_run, training, data)
+            executor.run(missing, compute, save, progress, lambda run: f"run {run} of {training}")
+        result = _make_result(training, results_dir.manifest, finished, results_dir.seconds())
+        write_table(folder / "curves.parquet", result.curves)
+        write_table(folder / "summary.csv", result.summary_table())
+    return result
 
 
-def read(folder: Path) -> TrainingResult:
-    """Read a finished training."""
-    found = ResultsDir.open(folder, "training")
+def read_training(folder: Path) -> TrainingResult:
+    """Read a finished training. Raises ValueError if a run is missing or damaged."""
+    results_dir = ResultsDir.open(folder, "training")
     try:
-        training = Training(**found.manifest["training"])
-        _source_and_no_relevant(found.manifest)
+        training = Training(**results_dir.manifest["training"])
+        _source_and_no_relevant(results_dir.manifest)
     except (KeyError, TypeError) as error:
         raise ValueError(f"{folder / 'manifest.json'} does not describe a training: {error}") from None
-    belongs = _belongs(training)
-    frames = {part: found.read(part, belongs) for part in _parts(training)}
-    return _outcome(training, found.manifest, frames, found.seconds())
+    is_valid = _validator(training)
+    frames = {part: results_dir.read(part, is_valid) for part in _parts(training)}
+    return _make_result(training, results_dir.manifest, frames, results_dir.seconds())
 
 
 def model_file(folder: Path, name: str, run: int) -> Path:
-    """Where the model of a learner, by its plain name, and a run is."""
+    """Return the path of the model of a learner, given by its plain name, in a run."""
     return folder / "models" / f"{name}-{run}.json"
 
 
@@ -106,11 +111,11 @@ def _parts(training: Training) -> list[str]:
     return [_part(run) for run in range(training.runs)]
 
 
-def _belongs(training: Training) -> Belongs:
+def _validator(training: Training) -> Validator:
     checkpoints, count = default_checkpoints(training.rounds), len(training.learners)
     learners = [text for text in training.learners for _ in checkpoints]
 
-    def belongs(part: str, frame: pl.DataFrame) -> bool:
+    def is_valid(part: str, frame: pl.DataFrame) -> bool:
         return (
             dict(frame.schema) == COLUMNS
             and frame["run"].unique().to_list() == [int(part)]
@@ -118,11 +123,11 @@ def _belongs(training: Training) -> Belongs:
             and np.array_equal(frame["checkpoints"].to_numpy(), np.tile(checkpoints, count))
         )
 
-    return belongs
+    return is_valid
 
 
-def _whole(training: Training, folder: Path, run: int, curves: pl.DataFrame | None) -> bool:
-    """Whether a run is finished, and the models that it speaks of are there."""
+def _is_complete(training: Training, folder: Path, run: int, curves: pl.DataFrame | None) -> bool:
+    """Return whether a run is finished, and its models exist."""
     if curves is None:
         return False
     finite = dict(curves.select("learner", "finite").unique().iter_rows())
@@ -134,45 +139,39 @@ def _whole(training: Training, folder: Path, run: int, curves: pl.DataFrame | No
     )
 
 
-def _outcome(
-    training: Training, manifest: dict[str, Any], frames: dict[str, pl.DataFrame], took: dict[str, float]
+def _make_result(
+    training: Training, manifest: dict[str, Any], frames: dict[str, pl.DataFrame], durations: dict[str, float]
 ) -> TrainingResult:
     parts = _parts(training)
     curves = pl.concat(frames[part] for part in parts)
     source, no_relevant = _source_and_no_relevant(manifest)
-    return TrainingResult(
-        training, source, default_checkpoints(training.rounds), curves, median_seconds(took, parts), no_relevant
-    )
+    seconds = median_seconds(durations, parts)
+    return TrainingResult(training, source, default_checkpoints(training.rounds), curves, seconds, no_relevant)
 
 
 def _source_and_no_relevant(manifest: dict[str, Any]) -> tuple[str, NoRelevant]:
-    return str(manifest["data"]["source"]), NoRelevant(
-        **(manifest["test"] or manifest["data"])["nothing_relevant"]
-    )
+    return str(manifest["data"]["source"]), NoRelevant(**(manifest["test"] or manifest["data"])["no_relevant"])
 
 
-def _claim(training: Training, material: TrainTest, folder: Path) -> ResultsDir:
+def _create_dir(training: Training, data: TrainTest, folder: Path) -> ResultsDir:
     about = {
         "training": asdict(training),
-        "data": _describe(training, material.train, material.preparation.scaling),
-        "test": None
-        if material.test is None
-        else _describe(training, material.test, material.preparation.scaling),
+        "data": _describe(training, data.train, data.preparation.scaling),
+        "test": None if data.test is None else _describe(training, data.test, data.preparation.scaling),
         "seeds": "SeedSequence(seed, spawn_key=(run, 0)) orders the queries, (run, 1) is the learners'",
     }
     code = Code.of("peekrank.training.run", values=(*training.make_learners(), training.make_measure()))
-    claimed = ResultsDir.create(folder, "training", about, code=code, data=("data", "test"))
-    if not finished(folder):
-        for model in (folder / "models").glob("*.json"):  # of a run that was never finished
+    results_dir = ResultsDir.create(folder, "training", about, code=code, data=("data", "test"))
+    if not count_finished(folder):
+        for model in (folder / "models").glob("*.json"):  # of a run that did not finish
             model.unlink()
-    return claimed
+    return results_dir
 
 
 def _describe(training: Training, data: Dataset, scaling: str) -> dict[str, Any]:
-    """What determines the content of a data set, as it is shown: online scaling is still to come."""
+    """Describe the content of a data set before online scaling."""
     no_relevant = queries_without_relevant(data, training.make_measure())
     about = {name: value for name, value in asdict(data.about).items() if name != "warnings"}
     sizes = {"queries": len(data.queries), "documents": len(data.features), "features": data.features.shape[1]}
-    return {
-        **about, "scaling": scaling, "content": content_digest(data), **sizes, "nothing_relevant": no_relevant._asdict(),
-    }  # fmt: skip
+    digest = {"scaling": scaling, "content": content_digest(data)}
+    return {**about, **digest, **sizes, "no_relevant": no_relevant._asdict()}

@@ -68,9 +68,10 @@ class Sometimes:
         scores, order = np.zeros(shape.m), np.zeros(shape.m, np.int64)
         return State(scores, self.share, shape.k, sort_space(shape.m), order)
 
-    def fault(self, state: State) -> str:
-        """Say what is wrong with scores that were read from a file."""
-        return "" if np.isfinite(state.scores).all() else "its scores must be finite"
+    def validate_state(self, state: State) -> None:
+        """Raise ValueError if scores that were read from a file are invalid."""
+        if not np.isfinite(state.scores).all():
+            raise ValueError("its scores must be finite")
 
     def scores(self, state: State, X: Features) -> Floats:
         """Return the current estimate of each item."""

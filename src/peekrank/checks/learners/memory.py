@@ -10,7 +10,7 @@ from peekrank.checks.common import require
 from peekrank.checks.learners import problem
 from peekrank.engine import Agent
 from peekrank.engine.serialization import arrays_of
-from peekrank.types import Learner
+from peekrank.types import Learner, State
 
 
 def dump_resumes(learner: Learner) -> None:
@@ -46,20 +46,29 @@ def says_whether_rank_is_remembered(learner: Learner) -> None:
 
 
 def damaged_memory_is_refused(learner: Learner) -> None:
-    """Every array of its memory is checked when it was read: `fault` finds what is NaN or below zero all over."""
+    """`validate_state` checks every persistent array: it rejects one that is NaN or below zero everywhere."""
     agent = problem.agent(learner)
     for row in problem.relevance(learner)[:20]:
         problem.step(agent, row)
-    require(not (fault := learner.fault(agent.state)), f"fault finds '{fault}' in a state that is as it should be")
+    error = _validation_error(learner, agent.state)
+    require(not error, f"validate_state raises '{error}' for a valid state")
     for name in learner.persistent:
         state = deepcopy(agent.state)
         array = dict(arrays_of(state))[name]
         if array.size:
             array.flags.writeable = True
             array[...] = np.nan if array.dtype.kind == "f" else -1
-            require(
-                learner.fault(state), f"fault finds nothing in a state whose {name} is {array.flat[0]} all over"
-            )
+            error = _validation_error(learner, state)
+            require(error, f"validate_state accepts a state whose {name} is {array.flat[0]} everywhere")
+
+
+def _validation_error(learner: Learner, state: State) -> str:
+    """Return the message of the ValueError that `validate_state` raises, or an empty string."""
+    try:
+        learner.validate_state(state)
+    except ValueError as error:
+        return str(error) or "a ValueError without a message"
+    return ""
 
 
 def looking_changes_nothing(learner: Learner) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from math import gcd
 
 import numpy as np
-from flint import fmpq_mat, fmpz_mat
 
+from peekrank.games.exact import flint
 from peekrank.games.exact.numbers import Exact, shortest
 
 
 def kernel(rows: Exact) -> Exact:
-    """A basis, in whole numbers, of the vectors that are orthogonal to every row; one per row of the result.
+    """Return an integer basis of the vectors that are orthogonal to every row, one vector per row.
 
     >>> kernel(np.array([[1, 1, 0], [0, 0, 1]])).tolist()
     [[1, -1, 0]]
@@ -24,7 +24,7 @@ def kernel(rows: Exact) -> Exact:
 
 
 def independent_columns(rows: Exact) -> list[int]:
-    """The first columns that are independent and span the space of all columns.
+    """Return the first independent columns that span the space of all columns.
 
     >>> independent_columns(np.array([[0, 1, 2, 0], [0, 0, 0, 3]]))
     [1, 3]
@@ -33,27 +33,27 @@ def independent_columns(rows: Exact) -> list[int]:
     return [next(c for c, x in enumerate(row) if x != 0) for row in reduced.table()[:rank]]
 
 
-def coordinates(rows: Exact, wanted: Exact) -> tuple[Exact, int] | None:
-    """Whole numbers x and a positive d with x @ rows == d * wanted, for wanted rows in the span of the rows.
+def coordinates(rows: Exact, targets: Exact) -> tuple[Exact, int] | None:
+    """Solve x @ rows == d * targets for integers x and a positive d, if the targets lie in the span of the rows.
 
-    None if the rows are dependent; what is not in their span gets the x that is right on a maximal set of columns.
+    Returns None if the rows are dependent. For a target outside the span, x is right on a maximal set of columns.
 
     >>> coordinates(np.array([[1, 1, 0], [0, 2, 2]]), np.array([[2, 3, 1]]))
     (array([[4, 1]]), 2)
     """
     if len(rows) == 0:
-        return np.zeros((len(wanted), 0), dtype=np.int64), 1
+        return np.zeros((len(targets), 0), dtype=np.int64), 1
     pivots = independent_columns(rows)
     if len(pivots) < len(rows):
         return None
-    inverse, d = fmpq_mat(_matrix(rows[:, pivots])).inv().numer_denom()
-    product = (_matrix(wanted[:, pivots]) * inverse).table()
+    inverse, d = flint.fmpq_mat(_matrix(rows[:, pivots])).inv().numer_denom()
+    product = (_matrix(targets[:, pivots]) * inverse).table()
     x = np.array([[int(entry) for entry in row] for row in product], dtype=object)
-    return shortest(x.reshape(len(wanted), len(rows))), int(d)
+    return shortest(x.reshape(len(targets), len(rows))), int(d)
 
 
 def rank(rows: Exact) -> int:
-    """The rank.
+    """Return the rank.
 
     >>> rank(np.array([[1, 2], [2, 4]]))
     1
@@ -61,5 +61,5 @@ def rank(rows: Exact) -> int:
     return int(_matrix(rows).rank()) if len(rows) else 0
 
 
-def _matrix(rows: Exact) -> fmpz_mat:
-    return fmpz_mat(rows.shape[0], rows.shape[1], [int(x) for x in rows.flat])
+def _matrix(rows: Exact) -> flint.fmpz_mat:
+    return flint.fmpz_mat(rows.shape[0], rows.shape[1], [int(x) for x in rows.flat])

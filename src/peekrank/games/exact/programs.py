@@ -1,4 +1,4 @@
-"""Linear programs whose origin is feasible: in floating point to find an answer, in rationals to settle one.
+"""Linear programs with a feasible origin, solved in floating point or in rationals.
 
 maximise objective @ x   subject to   rows @ x <= limits,  x >= 0,      where limits >= 0
 """
@@ -9,15 +9,16 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
-from flint import fmpq
 from numpy.typing import NDArray
 
+from peekrank._util.extras import extra
+from peekrank.games.exact import flint
 from peekrank.games.exact.numbers import UndecidedError
 from peekrank.types import Floats
 
 
 class Optimum(NamedTuple):
-    """The largest value, where it is taken, and the multipliers of the rows that prove it."""
+    """An optimal value, its point, and the multipliers of the rows that prove it."""
 
     value: Any
     x: NDArray[Any]
@@ -30,26 +31,27 @@ def maximise(objective: Floats, rows: Floats, limits: Floats) -> Optimum:
     >>> maximise(np.array([1.0, 1.0]), np.array([[2.0, 1.0]]), np.array([2.0])).value
     2.0
     """
-    from scipy.optimize import linprog  # half a second, which most commands need not wait
+    with extra("games"):  # importing SciPy takes half a second
+        from scipy.optimize import linprog
 
-    found = linprog(-objective, A_ub=rows, b_ub=limits, method="highs-ds")
-    if found.x is None:
-        raise UndecidedError(f"a linear program that was not solved: {found.message}")
-    return Optimum(float(objective @ found.x), found.x, -found.ineqlin.marginals)
+    solution = linprog(-objective, A_ub=rows, b_ub=limits, method="highs-ds")
+    if solution.x is None:
+        raise UndecidedError(f"the solution of a linear program: {solution.message}")
+    return Optimum(float(objective @ solution.x), solution.x, -solution.ineqlin.marginals)
 
 
 def maximise_exactly(objective: NDArray[Any], rows: NDArray[Any], limits: NDArray[Any]) -> Optimum:
-    """Solve in rational numbers, by the simplex method with Bland's rule (which cannot cycle).
+    """Solve in rational numbers, by the simplex method with Bland's rule, which never cycles.
 
     >>> maximise_exactly(np.array([1, 1]), np.array([[2, 1], [1, 3]]), np.array([2, 2])).value
     6/5
     """
     n, m = len(objective), len(limits)
     table = np.empty((m + 1, n + m + 1), dtype=object)
-    table[:] = fmpq(0)
+    table[:] = flint.fmpq(0)
     for i in range(m):
         table[i, :n] = [_fmpq(a) for a in rows[i]]
-        table[i, n + i], table[i, -1] = fmpq(1), _fmpq(limits[i])
+        table[i, n + i], table[i, -1] = flint.fmpq(1), _fmpq(limits[i])
     table[m, :n] = [-_fmpq(c) for c in objective]
     basis = np.arange(n, n + m)
     while True:
@@ -58,7 +60,7 @@ def maximise_exactly(objective: NDArray[Any], rows: NDArray[Any], limits: NDArra
             break
         ratios = [(table[i, -1] / table[i, entering], basis[i], i) for i in range(m) if table[i, entering] > 0]
         if not ratios:
-            raise ArithmeticError("the linear program has no largest value")
+            raise ArithmeticError("the linear program is unbounded")
         leaving = min(ratios)[2]
         table[leaving] = table[leaving] / table[leaving, entering]
         for i in range(m + 1):
@@ -66,13 +68,13 @@ def maximise_exactly(objective: NDArray[Any], rows: NDArray[Any], limits: NDArra
                 table[i] = table[i] - table[leaving] * table[i, entering]
         basis[leaving] = entering
     x = np.empty(n + m, dtype=object)
-    x[:] = fmpq(0)
+    x[:] = flint.fmpq(0)
     x[basis] = table[:m, -1]
     return Optimum(table[m, -1], x[:n], table[m, n : n + m])
 
 
-def _fmpq(value: Any) -> fmpq:
-    if isinstance(value, fmpq):
+def _fmpq(value: Any) -> flint.fmpq:
+    if isinstance(value, flint.fmpq):
         return value
     exact = Fraction(value) if isinstance(value, float) else value
-    return fmpq(int(exact.numerator), int(exact.denominator))
+    return flint.fmpq(int(exact.numerator), int(exact.denominator))

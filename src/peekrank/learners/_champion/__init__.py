@@ -1,1 +1,1 @@
-"""Several learners that learn from the same answers, one of them in charge: what champion and auto share."""
+"""Shared implementation of champion and auto: several learners on the same feedback, one of which ranks."""

@@ -1,4 +1,4 @@
-"""What champion and auto share as learners; each says who its members are."""
+"""Base class of champion and auto, which differ in their members."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from peekrank.learners._champion.comparison import limits
 from peekrank.learners._champion.kernels import champion_kernels, lacking
 from peekrank.learners._champion.state import (
     CAUTION,
-    CHARGE,
+    CHAMPION,
     FLOOR,
     KEPT,
-    LEAST,
     MEMORY,
+    MIN_PART,
     PROMOTIONS,
     ROUNDS,
     START,
@@ -28,29 +28,29 @@ from peekrank.learners._champion.state import (
     no_evidence,
     no_history,
 )
-from peekrank.learners._shared import discount_of, fault_in_counts, fault_in_numbers, largest_gain
+from peekrank.learners._shared import check_counts, check_numbers, discount_of, largest_gain
 from peekrank.measures import learnable
 from peekrank.spec import format_spec
 from peekrank.types import CanFail, Features, Floats, Kernels, Learner, LinearMeasure, Shape
 
 
 class Promotion(NamedTuple):
-    """A change of who is in charge, and its evidence: the difference of their values per round of the period.
+    """A change of champion and its evidence: the difference in value per round of the period.
 
-    The interval holds at all times at once, so that it may be looked at after every answer.
+    The interval holds at all times at once, so it may be read after every answer.
     """
 
     round: int  # number of answered rounds
     before: str
     after: str
-    difference: float  # estimated value of the one promoted minus that of the one replaced
+    difference: float  # estimated value of the new champion minus that of the old one
     low: float
     high: float
-    effective: float  # so many answers of equal weight would tell as much
+    effective: float  # effective sample size: the number of equally weighted answers with as much information
     rounds: int  # with evidence, in this period
 
     def __str__(self) -> str:
-        """One line."""
+        """Return the promotion as one line."""
         return (
             f"round {self.round:,}: {self.after} instead of {self.before}, better by {self.difference:.4g} "
             f"({self.low:.4g} to {self.high:.4g}) in {self.rounds:,} rounds, by {self.effective:,.0f} answers"
@@ -58,10 +58,10 @@ class Promotion(NamedTuple):
 
 
 class MemberStatus(NamedTuple):
-    """What is known of a member in the present period, against the one in charge; NaN where nothing is."""
+    """Estimated value of a member minus the champion's in the present period; NaN without evidence."""
 
     member: str
-    in_charge: bool
+    is_champion: bool
     difference: float
     low: float
     high: float
@@ -69,7 +69,7 @@ class MemberStatus(NamedTuple):
 
 
 class ChampionLearner:
-    """A team of learners as a learner: all learn from the same answers, and one is in charge."""
+    """A learner made of several members that learn from the same feedback; the champion ranks."""
 
     full_information: ClassVar[bool] = False
     horizon: ClassVar[None] = None
@@ -79,51 +79,51 @@ class ChampionLearner:
     share: float
 
     def team(self) -> tuple[Learner, ...]:
-        """The members, the first in charge at the beginning."""
+        """Return the members; the first is the champion at the start."""
         raise NotImplementedError
 
     def check(self) -> None:
-        """Raise a ValueError if these learners cannot be a team, or a number is out of its range."""
+        """Raise ValueError if these learners cannot be members, or a parameter is out of range."""
         check_int("max_grade", self.max_grade, 1, 255)
         check_unit("alpha", self.alpha)
         check_positive("share", self.share)
         learnable(self.measure, self.max_grade)
         team = self.team()
         if len(team) < 2:
-            raise ValueError(f"members = {len(team)}: must be two learners at least, as in [doubtsort;marginftrl]")
+            raise ValueError(f"members = {len(team)}: must be at least two learners, as in [doubtsort;marginftrl]")
         for one in team:
             if what := lacking(one.kernels):
-                raise ValueError(f"members: {format_spec(one)} cannot be one of several, for {what}")
+                raise ValueError(f"members: {format_spec(one)} cannot be a member, because {what}")
             if one.contextual != team[0].contextual:
                 raise ValueError("members: must all use features, or none of them")
             if one.max_grade < self.max_grade:
                 raise ValueError(
-                    f"members: {format_spec(one)} takes grades up to {one.max_grade}, below max_grade"
+                    f"members: {format_spec(one)} accepts grades up to {one.max_grade}, below max_grade"
                 )
 
     @property
     def contextual(self) -> bool:
-        """Whether its members use features."""
+        """Return whether the members use features."""
         return self.team()[0].contextual
 
     @property
     def variable_length(self) -> bool:
-        """Whether lists may differ in length."""
+        """Return whether lists may differ in length."""
         return all(one.variable_length for one in self.team())
 
     @property
     def min_k(self) -> int:
-        """The smallest k that all members can learn from."""
+        """Return the smallest k that all members can learn from."""
         return max(one.min_k for one in self.team())
 
     @property
     def kernels(self) -> Kernels:
-        """The kernels of this team."""
+        """Return the kernels for these members."""
         return champion_kernels(tuple(one.kernels for one in self.team()))
 
     @property
     def persistent(self) -> tuple[str, ...]:
-        """What all members remember, and the evidence on them."""
+        """Return the persistent arrays of all members and those of the evidence."""
         team, names = self.team(), []
         for j, one in enumerate(team):
             position = "members" + ".rest" * j + (".first" if j < len(team) - 1 else "")
@@ -131,7 +131,7 @@ class ChampionLearner:
         return (*names, *MEMORY)
 
     def init(self, shape: Shape) -> ChampionState:
-        """State before the first round."""
+        """Make the state before the first round."""
         team, (m, _, k) = self.team(), shape
         discount = discount_of(self.measure, m) * (1 if self.measure.higher_is_better else -1)
         drop = discount[0] - discount[-1]
@@ -152,59 +152,62 @@ class ChampionLearner:
             k=k,
             alpha=self.alpha,
             share=self.share,
-            most=(CAUTION + len(team) - 1) * float(positions.sum()) + FLOOR,
+            limit=(CAUTION + len(team) - 1) * float(positions.sum()) + FLOOR,
             orders=np.zeros((len(team), m), np.int64),
-            worth=np.zeros((len(team), m)),
+            item_weights=np.zeros((len(team), m)),
             propensities=np.zeros(m),
             seen=np.zeros(m),
-            questions=np.zeros(m),
-            heard=np.zeros(k),
+            explore_probs=np.zeros(m),
+            member_feedback=np.zeros(k),
         )
 
     def token_size(self, shape: Shape) -> int:
-        """Explored mark, period and centre, k weights, k positions by each member, and the members' tokens."""
+        """Count the explored mark, period, centre, k weights, k positions per member, and the members' tokens."""
         team = self.team()
         return WEIGHTS + shape.k * (1 + len(team)) + sum(one.token_size(shape) for one in team)
 
     def n_uniforms(self, shape: Shape) -> int:
-        """One for a question, and those of whoever is in charge."""
+        """Return 1 for the exploration plus the largest number that a member needs."""
         return 1 + max(one.n_uniforms(shape) for one in self.team())
 
     def transform_feedback(self, relevance: NDArray[Any]) -> Floats:
-        """The grades as they are: each member makes of them what it does."""
+        """Return the grades unchanged; each member transforms them itself."""
         return np.asarray(relevance, dtype=np.float64)
 
-    def fault(self, state: ChampionState) -> str:
-        """What is wrong with a memory that was read."""
+    def validate_state(self, state: ChampionState) -> None:
+        """Raise ValueError if a state read from a file is invalid."""
         team = self.team()
         for one, own in zip(team, members_of(state, len(team)), strict=True):
-            if fault := one.fault(own):
-                return f"of {one.name}: {fault}"
+            try:
+                one.validate_state(own)
+            except ValueError as error:
+                raise ValueError(f"in {one.name}, {error}") from None
         floats = (name for name in MEMORY if name != "clock")
-        if fault := fault_in_numbers(state, *floats) or fault_in_counts(state, "clock"):
-            return fault
-        if state.clock[CHARGE] >= len(team) or state.clock[START] > state.clock[ROUNDS]:
-            return "its clock must name a member, and a period that has begun"
+        check_numbers(state, *floats)
+        check_counts(state, "clock")
+        if state.clock[CHAMPION] >= len(team) or state.clock[START] > state.clock[ROUNDS]:
+            raise ValueError("its clock must name a member, and a period that has begun")
         below, above, weights, parts = state.evidence
         squares = (below.squares, below.observed, above.squares, above.observed, weights, state.sums)
         if min(array.min() for array in squares) < 0:
-            return "its sums of weights and squares, and its counts, are below 0"
-        if not np.all((parts >= LEAST) & (parts <= 1)):
-            return "its parts must be from 1/16 to 1"
+            raise ValueError("its sums of weights and squares, and its counts, must not be below 0")
+        if not np.all((parts >= MIN_PART) & (parts <= 1)):
+            raise ValueError("its parts must be from 1/16 to 1")
         ends = state.history[:, 1:3]
-        return "" if ends.min() >= 0 and ends.max() < len(team) else "its history must name members"
+        if not (ends.min() >= 0 and ends.max() < len(team)):
+            raise ValueError("its history must name members")
 
-    def in_charge(self, state: ChampionState) -> Learner:
-        """The member in charge."""
-        return self.team()[int(state.clock[CHARGE])]
+    def champion(self, state: ChampionState) -> Learner:
+        """Return the member that ranks at present."""
+        return self.team()[int(state.clock[CHAMPION])]
 
     def scores(self, state: ChampionState, X: Features) -> Floats:
-        """What the member in charge believes of each item."""
-        charge, team = int(state.clock[CHARGE]), self.team()
-        return team[charge].scores(members_of(state, len(team))[charge], X)
+        """Return the champion's scores."""
+        champion, team = int(state.clock[CHAMPION]), self.team()
+        return team[champion].scores(members_of(state, len(team))[champion], X)
 
     def failure(self, state: ChampionState) -> str:
-        """Why a member has stopped learning; empty while all are healthy."""
+        """Return why members have stopped learning; empty while all are healthy."""
         team = self.team()
         said = zip(team, members_of(state, len(team)), strict=True)
         found = [
@@ -213,10 +216,10 @@ class ChampionLearner:
         return "; ".join(found)
 
     def bound(self, shape: Shape, horizon: int) -> None:
-        """None: it is as good as its members are, and what that costs is bounded on its page."""
+        """Return None: the regret is that of the members, plus the cost bounded in docs/theory/champion.md."""
 
     def promotions(self, state: ChampionState) -> list[Promotion]:
-        """The changes of who is in charge, the last 32 of them, with their evidence."""
+        """Return the last 32 promotions with their evidence."""
         count, team, unit = int(state.clock[PROMOTIONS]), self.team(), self._unit(len(state.positions))
         found = []
         for row in (state.history[i % KEPT] for i in range(max(0, count - KEPT), count)):
@@ -226,17 +229,17 @@ class ChampionLearner:
         return found
 
     def member_status(self, state: ChampionState) -> list[MemberStatus]:
-        """What is known of each member in the present period."""
-        charge, unit = int(state.clock[CHARGE]), self._unit(len(state.positions))
-        most = float(np.abs(state.positions - state.positions[::-1]).sum()) / 2  # an order against its reverse
+        """Return the evidence on each member in the present period."""
+        champion, unit = int(state.clock[CHAMPION]), self._unit(len(state.positions))
+        limit = float(np.abs(state.positions - state.positions[::-1]).sum()) / 2  # an order against its reverse
         found = []
         for j, one in enumerate(self.team()):
-            mean, low, high = (unit * np.clip(limits(state, j), -most, most)).tolist()
+            mean, low, high = (unit * np.clip(limits(state, j), -limit, limit)).tolist()
             rounds = int(state.evidence.below.observed[j, 0])
-            found.append(MemberStatus(format_spec(one), j == charge, mean, low, high, rounds))
+            found.append(MemberStatus(format_spec(one), j == champion, mean, low, high, rounds))
         return found
 
     def _unit(self, m: int) -> float:
-        """What the difference between the first and the last position is worth for the largest grade."""
+        """Return the difference in value between the first and the last position for the largest grade."""
         discount = discount_of(self.measure, m)
         return float(abs(discount[0] - discount[-1])) * largest_gain(self.measure, self.max_grade)

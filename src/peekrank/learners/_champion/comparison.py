@@ -1,12 +1,12 @@
-"""What the members of a team are worth, as far as answers tell: questions about what they dispute, and evidence.
+"""Comparison of members: exploration where they disagree, evidence on their values, and promotions.
 
-With w_j(i) the weight of the position that member j gives to item i, g_i the gain of the item, and any number c
-that is known before the answers,
+Let w_j(i) be the weight of the position that member j gives to item i, g_i the gain of the item, and c any number
+that is known before the answers. Then
 
     value of j - value of j' = sum_i (w_j(i) - w_j'(i)) (g_i - c),
 
-since the weights of a list have the same sum for both. An answer about item i that is used with probability p_i
-counts 1/p_i times: the sum over the answers used is then without bias.
+because the weights of a list have the same sum for both. An answer for item i that is used with probability p_i
+has weight 1/p_i, so that the sum over the answers used is unbiased.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from peekrank.kernels.sorting import move_up
 from peekrank.learners._champion.state import (
     CAUTION,
     CENTRE,
-    CHARGE,
+    CHAMPION,
     FLOOR,
     GAIN,
     KEPT,
-    LEAST,
+    MIN_PART,
     PERIOD,
     PERIOD_MARK,
     PROMOTIONS,
@@ -42,73 +42,74 @@ from peekrank.learners._champion.state import (
 )
 from peekrank.types import Floats, Ints
 
-_MOST_ASKING = 0.5  # probability of a question, at most
-_CHEAPEST = 0.25  # of the first position's weight: positions that count less are taken to count so much
-_USUAL = 0.5  # answers about items are used without a question if they are seen at least as often as this
-_FORM = 4.0  # weight of an answer that is used without a question, at most: 1/(1 - _MOST_ASKING)/_USUAL
+_MAX_EXPLORATION = 0.5  # largest probability of exploration in a round
+_CHEAPEST = 0.25  # of the first position's weight: lower bound on the weight of position k in the rate
+_USUAL = 0.5  # rounds without exploration use answers for items with at least this propensity
+_FORM = 4.0  # largest weight of an answer used without exploration: 1/(1 - _MAX_EXPLORATION)/_USUAL
 
 
 @kernel
 def rate(s: ChampionState) -> float:
-    """The probability of a question about an item for each unit of weight by which others put it higher.
+    """Return the probability of exploring an item per unit of weight by which other members rank it higher.
 
-    A question takes place k, so that the more there are the less that position counts: their price is the same.
+    Exploration uses position k, so the rate is inverse to the weight of that position: the cost stays the same.
     """
-    price = max(s.positions[s.k - 1], _CHEAPEST)
-    return float(s.share / price * float(max(s.clock[START], SHORTEST)) ** (-1 / 3))
+    cost = max(s.positions[s.k - 1], _CHEAPEST)
+    return float(s.share / cost * float(max(s.clock[START], SHORTEST)) ** (-1 / 3))
 
 
 @kernel
 def reach(s: ChampionState, j: int) -> float:
-    """What a round can show against a challenger, at most; for it, CAUTION times as much."""
-    asked_about = max(1 / rate(s), s.most / _MOST_ASKING) / (CAUTION * s.evidence.parts[j])
-    return float(max(asked_about, _FORM * s.k))
+    """Return the largest difference against a challenger in a round; in its favour, CAUTION times as much."""
+    inverse_rate = max(1 / rate(s), s.limit / _MAX_EXPLORATION) / (CAUTION * s.evidence.parts[j])
+    return float(max(inverse_rate, _FORM * s.k))
 
 
 @kernel
 def fill_values(s: ChampionState, n: int) -> None:
-    """The weight of the position that each member gives to each item."""
+    """Fill in the weight of the position that each member gives to each item."""
     for j in range(len(s.orders)):
         for p in range(n):
-            s.worth[j, s.orders[j, p]] = s.positions[p]
+            s.item_weights[j, s.orders[j, p]] = s.positions[p]
 
 
 @kernel
 def fill_exploration_probs(s: ChampionState, n: int) -> float:
-    """The probability of a question about the item at each position of the order in charge; their sum.
+    """Fill in the probability of exploring the item at each position of the champion's order, and return the sum.
 
-    The largest difference between the position in charge and another member's, times the rate, and CAUTION times
-    as much where the other puts it lower: such questions are cheap, and keep small what can speak against a
-    challenger. And a floor, for members that learn from the same answers may agree on what is no longer true.
+    It is the rate times the largest difference between the weights of the champion's position and another
+    member's, and CAUTION times as much if the other ranks the item lower. Such explorations are cheap, and they
+    limit the evidence that a single round can give against a challenger. Every item has a floor, because members
+    that learn from the same answers may agree on something that is no longer true.
     """
-    charge, each, total = s.clock[CHARGE], rate(s), 0.0
+    champion, each, total = s.clock[CHAMPION], rate(s), 0.0
     for p in range(n):
-        item, higher, lower = s.orders[charge, p], 0.0, 0.0
+        item, higher, lower = s.orders[champion, p], 0.0, 0.0
         for j in range(len(s.orders)):
-            off = s.evidence.parts[j] * (s.worth[j, item] - s.positions[p])
+            off = s.evidence.parts[j] * (s.item_weights[j, item] - s.positions[p])
             higher, lower = max(higher, off), max(lower, -off)
-        s.questions[p] = each * (higher + CAUTION * lower + FLOOR / n)
-        total += s.questions[p]
-    if total > _MOST_ASKING:
+        s.explore_probs[p] = each * (higher + CAUTION * lower + FLOOR / n)
+        total += s.explore_probs[p]
+    if total > _MAX_EXPLORATION:
         for p in range(n):
-            s.questions[p] *= _MOST_ASKING / total
-        total = _MOST_ASKING
+            s.explore_probs[p] *= _MAX_EXPLORATION / total
+        total = _MAX_EXPLORATION
     return total
 
 
 @kernel
-def ask(s: ChampionState, uniform: float, ranking: Ints) -> int:
-    """Ask about what is in dispute: show the order in charge, the item at position k at the latest.
+def pick_exploration(s: ChampionState, uniform: float, ranking: Ints) -> int:
+    """Explore where members disagree: show the champion's order with the explored item at position k or above.
 
-    The item asked about, or -1 if there is no question, and the ranking stays.
+    Returns the explored item. Without exploration it returns -1 and leaves the ranking unchanged.
     """
-    n, charge = len(ranking), s.clock[CHARGE]
+    n, champion = len(ranking), s.clock[CHAMPION]
     k = min(s.k, n)
-    position = sample_position(s.questions[:n], 0, uniform)
+    position = sample_position(s.explore_probs[:n], 0, uniform)
     if position < 0:
         return -1
     for p in range(n):
-        ranking[p] = s.orders[charge, p]
+        ranking[p] = s.orders[champion, p]
     item = ranking[position]
     if position >= k:
         move_up(ranking, position, k - 1)
@@ -117,24 +118,24 @@ def ask(s: ChampionState, uniform: float, ranking: Ints) -> int:
 
 @kernel
 def fill_propensities(s: ChampionState, n: int, total: float) -> None:
-    """The probability of each item to be seen: as the one in charge has it, or in a round with a question."""
-    charge, k, above = s.clock[CHARGE], min(s.k, n), 0.0
+    """Fill in the propensity of each item, from the champion's propensities and from exploration."""
+    champion, k, above = s.clock[CHAMPION], min(s.k, n), 0.0
     for p in range(k):
-        above += s.questions[p]
+        above += s.explore_probs[p]
     for p in range(n):
-        item = s.orders[charge, p]
-        shown = total if p < k - 1 else above if p == k - 1 else s.questions[p]
+        item = s.orders[champion, p]
+        shown = total if p < k - 1 else above if p == k - 1 else s.explore_probs[p]
         s.propensities[item] = min(1.0, (1 - total) * s.seen[item] + shown)
 
 
 @kernel
 def fill_evidence(s: ChampionState, total: float, item: int, ranking: Ints, token: Floats) -> None:
-    """The weight of each answer as evidence, 0 if it is not used, and what is needed to make evidence of it.
+    """Write the weight of each answer as evidence, 0 if it is not used, to the token.
 
-    Of a round with a question only the answer about its item is used, of others those about items that are mean_loss
-    seen: no difference is then larger than the reach.
+    An exploring round uses only the answer for its item. Other rounds use the answers for items that are usually
+    seen. No difference is then larger than the reach.
     """
-    n, members, charge = len(ranking), len(s.orders), s.clock[CHARGE]
+    n, members, champion = len(ranking), len(s.orders), s.clock[CHAMPION]
     k = min(s.k, n)
     token[PERIOD_MARK] = s.clock[PERIOD]
     token[CENTRE] = min((s.sums[GAIN] + 0.5) / (s.sums[WEIGHT] + 1), 1 / CAUTION)
@@ -143,23 +144,23 @@ def fill_evidence(s: ChampionState, total: float, item: int, ranking: Ints, toke
         usual = s.seen[shown] >= _USUAL
         if shown == item or (item < 0 and usual):
             position = 0
-            while s.orders[charge, position] != shown:
+            while s.orders[champion, position] != shown:
                 position += 1
-            propensity = s.questions[position] + ((1 - total) * s.seen[shown] if usual else 0.0)
+            propensity = s.explore_probs[position] + ((1 - total) * s.seen[shown] if usual else 0.0)
             token[WEIGHTS + p] = 1 / propensity
         else:
             token[WEIGHTS + p] = 0
         for j in range(members):
-            token[WEIGHTS + s.k * (1 + j) + p] = s.worth[j, shown]
+            token[WEIGHTS + s.k * (1 + j) + p] = s.item_weights[j, shown]
 
 
 @kernel
 def _share_out(s: ChampionState) -> None:
-    """Ask twice as much about a challenger in the next period, or half as much if the evidence is against it."""
+    """Double a challenger's share of exploration in the next period, or halve it if the evidence is against it."""
     for j in range(len(s.orders)):
         total, squares = s.evidence.below.sums[j, 0], s.evidence.below.squares[j, 0]
         part = s.evidence.parts[j] * (0.5 if total < 0 and total * total > squares / 4 else 2.0)
-        s.evidence.parts[j] = min(max(part, LEAST), 1.0)
+        s.evidence.parts[j] = min(max(part, MIN_PART), 1.0)
 
 
 @kernel
@@ -177,21 +178,21 @@ def _restart(s: ChampionState) -> None:
 
 @kernel
 def doubt(s: ChampionState) -> float:
-    """ln(1/alpha) for each comparison of this period: over all of them the probabilities of errors add up to alpha."""
+    """Return ln(1/alpha_c) for each comparison c of this period; the alpha_c of all periods sum to alpha."""
     period = s.clock[PERIOD] + 1.0
     return log(period * (period + 1) * (len(s.orders) - 1) / s.alpha)
 
 
 @kernel
 def _weigh(s: ChampionState, token: Floats, feedback: Floats) -> None:
-    """Add the differences that the answers of a round show."""
-    k, charge = len(feedback), s.clock[CHARGE]
-    own, centre = WEIGHTS + s.k * (1 + charge), token[CENTRE]
+    """Add the differences observed in a round to the evidence."""
+    k, champion = len(feedback), s.clock[CHAMPION]
+    own, centre = WEIGHTS + s.k * (1 + champion), token[CENTRE]
     for p in range(k):
         if not (0 <= token[WEIGHTS + p] < np.inf and 0 <= centre <= 1):
-            raise ValueError("the token of this decision is not one of this agent's")
+            raise ValueError("the token of this decision is not from this agent")
     for j in range(len(s.orders)):
-        if j == charge:
+        if j == champion:
             continue
         weights, far, difference = s.evidence.weights[j], reach(s, j), 0.0
         for p in range(k):
@@ -200,7 +201,7 @@ def _weigh(s: ChampionState, token: Floats, feedback: Floats) -> None:
             weights[WEIGHED] += abs(weight)
             weights[WEIGHED_SQUARE] += weight * weight
         if not -1 - 1e-9 <= difference <= CAUTION + 1e-9:
-            raise ValueError("the token of this decision is not one of this agent's")
+            raise ValueError("the token of this decision is not from this agent")
         observe(bound_of(s.evidence.below, j), max(difference, -1.0), -1.0)
         observe(bound_of(s.evidence.above, j), max(-difference, -CAUTION), -CAUTION)
     for p in range(k):
@@ -211,7 +212,7 @@ def _weigh(s: ChampionState, token: Floats, feedback: Floats) -> None:
 
 @kernel
 def limits(s: ChampionState, j: int) -> tuple[float, float, float]:
-    """The mean difference of a member's value from that in charge, and its limits at the alpha of the period."""
+    """Return the mean difference between a member's value and the champion's, with its confidence limits."""
     below, above, far, alpha = (
         bound_of(s.evidence.below, j),
         bound_of(s.evidence.above, j),
@@ -224,28 +225,28 @@ def limits(s: ChampionState, j: int) -> tuple[float, float, float]:
 
 @kernel
 def _promote(s: ChampionState) -> None:
-    """Put the challenger in charge for whom there is most evidence, if that is enough."""
-    best, most = -1, doubt(s)
+    """Promote the challenger with the most evidence, if that is enough."""
+    best, limit = -1, doubt(s)
     for j in range(len(s.orders)):
         if s.evidence.below.observed[j, 0] > 0:
             found = log_evidence(bound_of(s.evidence.below, j), 0.0)
-            if found >= most:
-                best, most = j, found
+            if found >= limit:
+                best, limit = j, found
     if best < 0:
         return
     weights, kept = s.evidence.weights[best], s.history[s.clock[PROMOTIONS] % KEPT]
-    kept[0], kept[1], kept[2] = s.clock[ROUNDS], s.clock[CHARGE], best
+    kept[0], kept[1], kept[2] = s.clock[ROUNDS], s.clock[CHAMPION], best
     kept[3], kept[4], kept[5] = limits(s, best)
     kept[6], kept[7] = weights[WEIGHED] ** 2 / weights[WEIGHED_SQUARE], s.evidence.below.observed[best, 0]
-    s.evidence.parts[s.clock[CHARGE]] = 1
+    s.evidence.parts[s.clock[CHAMPION]] = 1
     s.clock[PROMOTIONS] += 1
-    s.clock[CHARGE] = best
+    s.clock[CHAMPION] = best
     _restart(s)
 
 
 @kernel
-def judge(s: ChampionState, token: Floats, feedback: Floats) -> None:
-    """Take the answers of a round in as evidence, and promote a member if that is enough."""
+def compare_members(s: ChampionState, token: Floats, feedback: Floats) -> None:
+    """Add the answers of a round to the evidence, and promote a member if that is enough."""
     answers = 0
     for p in range(len(feedback)):
         answers += not np.isnan(feedback[p])

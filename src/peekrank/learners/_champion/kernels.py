@@ -1,4 +1,4 @@
-"""The kernels of a team, made from those of its members: each is asked in turn, by number."""
+"""The kernels of champion and auto, composed from those of the members, which they call in turn."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import numpy as np
 
 from peekrank._jit import kernel, specialise, unspecialised
 from peekrank.learners._champion.comparison import (
-    ask,
+    compare_members,
     fill_evidence,
     fill_exploration_probs,
     fill_propensities,
     fill_values,
-    judge,
+    pick_exploration,
 )
-from peekrank.learners._champion.state import CHARGE, PERIOD_MARK, WEIGHTS, ChampionState, Members
+from peekrank.learners._champion.state import CHAMPION, PERIOD_MARK, WEIGHTS, ChampionState, Members
 from peekrank.types import Features, Floats, Ints, Kernels, State
 
 # The kernels of one member
@@ -28,10 +28,10 @@ _propensities: Callable[[State, Features, Ints, Floats, Floats], None] = unspeci
 _off_policy: Callable[[State, Features, Ints, Floats, Floats], None] = unspecialised
 _update: Callable[[State, Features, Ints, Floats, Floats], None] = unspecialised
 _set_items: Callable[[State, Ints], None] = unspecialised
-# What is done with one member, and with all after it
+# Kernels for one member and all after it
 _this: Callable[..., None] = unspecialised
 _others: Callable[..., None] = unspecialised
-# What is done with all members
+# Kernels for all members
 _exploit_in_all: Callable[..., None] = unspecialised
 _all_explore: Callable[..., None] = unspecialised
 _off_policy_in_all: Callable[..., None] = unspecialised
@@ -46,11 +46,11 @@ def _exploit_of(member: State, s: ChampionState, X: Features, token: Floats, j: 
 def _explore_of(
     member: State, s: ChampionState, X: Features, uniforms: Floats, ranking: Ints, token: Floats, j: int
 ) -> None:
-    """What the member shows, and its propensities, if it is in charge.
+    """Fill in the ranking and the propensities of the member, if it is the champion.
 
-    Where it cannot tell its propensities at present, nothing is left to chance.
+    If it cannot compute its propensities at present, it shows its best order.
     """
-    if s.clock[CHARGE] != j:
+    if s.clock[CHAMPION] != j:
         return
     n, own, seen = len(ranking), token[s.tokens[j] : s.tokens[j + 1]], s.seen[: len(ranking)]
     for p in range(n):
@@ -74,11 +74,11 @@ def _off_policy_of(
 def _update_of(
     member: State, s: ChampionState, X: Features, ranking: Ints, token: Floats, feedback: Floats, j: int
 ) -> None:
-    heard = s.heard[: len(feedback)]
+    member_feedback = s.member_feedback[: len(feedback)]
     for p in range(len(feedback)):
-        heard[p] = feedback[p] if np.isnan(feedback[p]) else s.grades[j, int(feedback[p])]
-    _update(member, X, ranking, token[s.tokens[j] : s.tokens[j + 1]], heard)
-    heard[:] = 0
+        member_feedback[p] = feedback[p] if np.isnan(feedback[p]) else s.grades[j, int(feedback[p])]
+    _update(member, X, ranking, token[s.tokens[j] : s.tokens[j + 1]], member_feedback)
+    member_feedback[:] = 0
 
 
 def _set_items_of(member: State, items: Ints, j: int) -> None:
@@ -123,9 +123,9 @@ def _rank(s: ChampionState, X: Features, uniforms: Floats, ranking: Ints, token:
     _all_explore(s.members, s, X, uniforms, ranking, token, 0)
     fill_values(s, n)
     total = fill_exploration_probs(s, n)
-    item = ask(s, uniforms[0], ranking)
+    item = pick_exploration(s, uniforms[0], ranking)
     if item >= 0:
-        token[0] = s.orders[s.clock[CHARGE], min(s.k, n) - 1] != ranking[min(s.k, n) - 1]
+        token[0] = s.orders[s.clock[CHAMPION], min(s.k, n) - 1] != ranking[min(s.k, n) - 1]
     fill_propensities(s, n, total)
     _off_policy_in_all(s.members, s, X, ranking, s.propensities[:n], token, 0)
     fill_evidence(s, total, item, ranking, token)
@@ -134,11 +134,11 @@ def _rank(s: ChampionState, X: Features, uniforms: Floats, ranking: Ints, token:
 def _update_all(s: ChampionState, X: Features, ranking: Ints, token: Floats, feedback: Floats) -> None:
     _set_items_in_all(s.members, s.everyone[: len(ranking)], 0)
     _all_update(s.members, s, X, ranking, token, feedback, 0)
-    judge(s, token, feedback)
+    compare_members(s, token, feedback)
 
 
 def _off_policy_all(s: ChampionState, X: Features, ranking: Ints, propensities: Floats, token: Floats) -> None:
-    """All members learn from what somebody else shows; it is no evidence on them."""
+    """Let all members learn from a ranking that was replaced; it does not count as evidence."""
     _off_policy_in_all(s.members, s, X, ranking, propensities, token, 0)
     token[PERIOD_MARK] = -1
     token[WEIGHTS : WEIGHTS + s.k] = 0
@@ -146,7 +146,7 @@ def _off_policy_all(s: ChampionState, X: Features, ranking: Ints, propensities: 
 
 @kernel
 def _stay(member: State, items: Ints) -> None:
-    """Nothing, for a member whose items are always the same."""
+    """Do nothing, for a member whose items are always the same."""
 
 
 @kernel
@@ -166,7 +166,7 @@ _TURNS: dict[str, tuple[Any, Any]] = {
 
 @cache
 def champion_kernels(members: tuple[Kernels, ...]) -> Kernels:
-    """The kernels of a team of learners with these kernels."""
+    """Return the kernels of a champion whose members have these kernels."""
     parts = [_parts(each) for each in members]
     name = hashlib.sha256("\0".join(map(_name, members)).encode()).hexdigest()[:16]
 
@@ -185,7 +185,7 @@ def champion_kernels(members: tuple[Kernels, ...]) -> Kernels:
 
 
 def _parts(one: Kernels) -> dict[str, Any]:
-    """What each thing needs that is done with a member."""
+    """Return the kernels of a member that each operation needs."""
     return {
         "exploit": {"_exploit": one.exploit},
         "explore": {"_explore": one.explore, "_propensities": one.propensities},
@@ -196,7 +196,7 @@ def _parts(one: Kernels) -> dict[str, Any]:
 
 
 def _in_turn(what: str, needed: Sequence[dict[str, Any]]) -> Any:
-    """A kernel that does something with one member after the other."""
+    """Return a kernel that applies an operation to one member after the other."""
     single, both = _TURNS[what]
     name = hashlib.sha256("\0".join(map(_addresses, needed)).encode()).hexdigest()[:16]
     first = specialise(single, _addresses(needed[0]), **needed[0])
@@ -214,11 +214,11 @@ def _name(kernels: Kernels) -> str:
 
 
 def lacking(kernels: Kernels) -> str:
-    """What a learner lacks to be one of a team; empty if it lacks nothing."""
+    """Return why a learner cannot be a member; empty if it can."""
     if kernels.off_policy is None:
         return "it cannot learn from rankings that another learner chose"
     if kernels.propensities is None:
-        return "it cannot tell the probability of each item to be seen"
+        return "it does not report propensities"
     if kernels.exploit is None or kernels.explore is None:
-        return "it cannot tell what it takes for best from what it explores"
+        return "it does not separate exploitation from exploration"
     return ""

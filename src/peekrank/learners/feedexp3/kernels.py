@@ -1,4 +1,4 @@
-"""How feedexp3 draws an action, and what it learns from the symbol that is shown."""
+"""The kernels of feedexp3: draw an action, and update the loss estimates."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import numpy as np
 
 from peekrank._jit import kernel
 from peekrank.learners._finite_games import NO_SYMBOL, symbol_of
-from peekrank.learners.feedexp3.state import MOST_MIXING, FeedExp3State
+from peekrank.learners.feedexp3.state import MAX_MIXING, FeedExp3State
 from peekrank.types import Features, Floats, Ints
 
 
 @kernel
 def _shrink(s: FeedExp3State) -> float:
-    """How much smaller gamma and eta are than in the first round."""
+    """Return the ratio of gamma and eta to those of the first round."""
     return float((s.rounds[0] + 1.0) ** (-1 / 3)) if s.anytime else 1.0
 
 
@@ -20,7 +20,7 @@ def _shrink(s: FeedExp3State) -> float:
 def rank(s: FeedExp3State, X: Features, uniforms: Floats, ranking: Ints, token: Floats) -> None:
     """Draw an action by its exponential weight, or from q."""
     shrink = _shrink(s)
-    gamma = min(s.mixing * shrink, MOST_MIXING)
+    gamma = min(s.mixing * shrink, MAX_MIXING)
     eta = s.rate * shrink * gamma
     least = s.losses[0]
     for i in range(1, len(s.losses)):
@@ -41,14 +41,14 @@ def rank(s: FeedExp3State, X: Features, uniforms: Floats, ranking: Ints, token: 
         if s.group[s.action[i]] == group:
             seen += s.weights[i]
     token[1] = action
-    token[2] = min(1.0, (1 - gamma) * seen / total + gamma * s.asked[group])
+    token[2] = min(1.0, (1 - gamma) * seen / total + gamma * s.explore_probs[group])
     for p in range(len(ranking)):
         ranking[p] = s.rankings[action, p]
 
 
 @kernel
 def _first_above(sums: Floats, u: float) -> int:
-    """The first position whose sum is above u; the sums do not descend, and the last one is 1."""
+    """Return the first index whose cumulative sum is above u; the last sum is 1."""
     low, high = 0, len(sums) - 1
     while low < high:
         middle = (low + high) // 2
@@ -61,7 +61,7 @@ def _first_above(sums: Floats, u: float) -> int:
 
 @kernel
 def _drawn(weights: Floats, u: float) -> int:
-    """The position at which the sum of weights, not all of them 0, comes above u."""
+    """Return the index at which the sum of the weights, not all 0, exceeds u."""
     last = 0
     for i in range(len(weights)):
         if weights[i] > 0:
@@ -74,16 +74,16 @@ def _drawn(weights: Floats, u: float) -> int:
 
 @kernel
 def update(s: FeedExp3State, X: Features, ranking: Ints, token: Floats, feedback: Floats) -> None:
-    """Add the estimates that a symbol gives to the losses."""
+    """Add the estimates from the observed symbol to the losses."""
     action = int(token[1])
     if not (0 <= action < len(s.group) and ranking[0] == s.rankings[action, 0] and 0 < token[2] <= 1):
-        raise ValueError("the token of this decision is not one of this agent's")
+        raise ValueError("the token of this decision is not from this agent")
     symbol = symbol_of(feedback, s.grades)
     if symbol == NO_SYMBOL:
         return
     row = s.row[action, symbol]
     if row < 0:
-        raise ValueError("the feedback is a symbol that the action of this decision never shows")
+        raise ValueError("the feedback is a symbol that the action of this decision never produces")
     s.rounds[0] += 1
     for i in range(len(s.losses)):
         s.losses[i] += s.values[row, i] / token[2]
@@ -91,8 +91,8 @@ def update(s: FeedExp3State, X: Features, ranking: Ints, token: Floats, feedback
 
 @kernel
 def propensities(s: FeedExp3State, X: Features, ranking: Ints, token: Floats, out: Floats) -> None:
-    """Each action gives its probability to the first k items of its ranking."""
-    gamma = min(s.mixing * _shrink(s), MOST_MIXING)
+    """Sum the probabilities of the actions that have the item among the first k."""
+    gamma = min(s.mixing * _shrink(s), MAX_MIXING)
     total, before = 0.0, 0.0
     for i in range(len(s.weights)):
         total += s.weights[i]

@@ -1,6 +1,6 @@
-"""The two linear programs of a game: estimates of least width, and the exploration that costs least.
+"""The two linear programs of a game: the estimates of least width, and the exploration of least cost.
 
-SciPy is imported where it is used: that takes longer than all other imports together.
+The functions import SciPy themselves, because that takes longer than all other imports together.
 """
 
 from __future__ import annotations
@@ -9,27 +9,29 @@ from typing import Any
 
 import numpy as np
 
+from peekrank._util.extras import extra
 from peekrank.games.game import Game
 from peekrank.learners.feedexp3.signals import SignalGroups
 from peekrank.types import Floats, Ints
 
-ADVICE = "No learner helps; reveal more, or change what is paid for"
-_EXACT = 1e-10  # of the largest loss difference: how far an estimate may be from unbiased
-_INFEASIBLE = 2  # SciPy's number for it
-_NOTHING = 1e-9  # what floating-point programs call zero
+ADVICE = "No learner can help; show more feedback or change the measure"
+_EXACT = 1e-10  # largest bias of an estimate, relative to the largest loss difference
+_INFEASIBLE = 2  # SciPy's status code
+_NOTHING = 1e-9  # numerical zero of the solver
 
 
 def estimates(game: Game, class_of: Ints, first: Ints, seen: SignalGroups) -> tuple[Floats, Floats]:
-    """The v, as (rows, classes), of least width; and the width of each group.
+    """Return the v of least width, as (rows, classes), and the width of each group.
 
-    Relabellings that leave the game as it is move the v of one class to another's, so that one variable serves a
-    whole orbit of (class, row). Averaging over relabellings shows that nothing is lost by this.
+    Relabellings that leave the game unchanged map the v of one class to another's, so one variable serves a whole
+    orbit of (class, row). Averaging over relabellings shows that this loses nothing.
     """
-    from scipy.optimize import linprog
-    from scipy.sparse import csr_array, eye_array, hstack, vstack
+    with extra("games"):
+        from scipy.optimize import linprog
+        from scipy.sparse import csr_array, eye_array, hstack, vstack
 
     loss = game.loss[first]
-    wanted = loss - loss.mean(axis=0)  # the reference, common to all classes, must not change with labels
+    wanted = loss - loss.mean(axis=0)  # the reference is common to all classes and does not depend on labels
     size = np.abs(wanted).max()
     N, R = len(first), len(seen.owner)
     moves = [_moved(game, class_of, first, seen, *symmetry) for symmetry in game.symmetries]
@@ -44,7 +46,7 @@ def estimates(game: Game, class_of: Ints, first: Ints, seen: SignalGroups) -> tu
     kind_of[row] = kind[seen.owner]
     one_row, one_kind = _choice(row_of, Y), _choice(kind_of, G)
     x, y, no_x = eye_array(X), eye_array(Y), csr_array((Y, X))
-    within = vstack(  # columns: the v, the least and the largest of a row, the width of a group
+    within = vstack(  # columns: the v, the minimum and maximum of a row, the width of a group
         [
             hstack([-x, one_row, csr_array((X, Y)), csr_array((X, G))]),
             hstack([x, csr_array((X, Y)), -one_row, csr_array((X, G))]),
@@ -61,22 +63,22 @@ def estimates(game: Game, class_of: Ints, first: Ints, seen: SignalGroups) -> tu
         bounds=(None, None),
     )
     if found.status == _INFEASIBLE:
-        raise ValueError(f"hopeless: no sum of what actions show estimates the loss differences. {ADVICE}")
+        raise ValueError(f"hopeless: no combination of the feedback estimates the loss differences. {ADVICE}")
     solution = _solution(found)
     v = solution[variable].T
     v -= (v.max(axis=1, keepdims=True) + v.min(axis=1, keepdims=True)) / 2
     used = (solution[-G:] > _NOTHING)[kind][seen.owner]
     v[~used] = 0
-    # What the program leaves of a bias is removed, up to a number common to all classes.
+    # Remove the remaining bias of the solution, up to a constant common to all classes.
     bias = wanted.T / size - seen.outcomes.T @ v
     bias -= bias.mean(axis=1, keepdims=True)
-    # Of a matrix of zeros and ones a singular value that small is 0, and what rounding left of it must not count.
+    # A singular value this small of a 0-1 matrix is a rounding error and counts as 0.
     v[used] += np.linalg.pinv(seen.outcomes[used].T, rtol=_EXACT) @ bias
     off = wanted.T / size - seen.outcomes.T @ v
     if np.ptp(off, axis=1).max() > _EXACT:
         raise ValueError("the losses of this game differ too much in size for estimates in floating point")
     v *= size
-    width = np.zeros(G)  # rounding must not make groups differ that are one by symmetry
+    width = np.zeros(G)  # groups of the same orbit must have equal widths despite rounding
     np.maximum.at(width, kind[seen.owner], np.ptp(v, axis=1))
     return np.ascontiguousarray(v), width[kind]
 
@@ -84,7 +86,7 @@ def estimates(game: Game, class_of: Ints, first: Ints, seen: SignalGroups) -> tu
 def _moved(
     game: Game, class_of: Ints, first: Ints, seen: SignalGroups, actions: Ints, outcomes: Ints
 ) -> tuple[Ints, Ints]:
-    """Where a symmetry of the game takes classes and rows."""
+    """Return the permutations of classes and rows under a symmetry of the game."""
     rows = np.empty(len(seen.owner), dtype=np.int64)
     here = np.take_along_axis(seen.row, game.signals, axis=1)  # the row of each action and outcome
     rows[here] = here[actions][:, outcomes]
@@ -92,16 +94,17 @@ def _moved(
 
 
 def _induced(owner: Ints, rows: Ints) -> Ints:
-    """Where groups go if rows do."""
+    """Return the permutation of groups that a permutation of rows induces."""
     moved = np.empty(owner.max() + 1, dtype=np.int64)
     moved[owner] = owner[rows]
     return moved
 
 
 def _orbits(permutations: list[Ints], n: int) -> Ints:
-    """The number of each point's orbit."""
-    from scipy.sparse import csr_array
-    from scipy.sparse.csgraph import connected_components
+    """Return the index of each point's orbit."""
+    with extra("games"):
+        from scipy.sparse import csr_array
+        from scipy.sparse.csgraph import connected_components
 
     here, there = np.tile(np.arange(n), len(permutations)), np.concatenate([np.empty(0, np.int64), *permutations])
     graph = csr_array((np.ones(len(here)), (here, there.astype(np.int64))), shape=(n, n))
@@ -110,7 +113,7 @@ def _orbits(permutations: list[Ints], n: int) -> Ints:
 
 
 def _choice(column: Ints, columns: int) -> Any:
-    """The matrix with a 1 in each row, in the column given."""
+    """Return the 0-1 matrix with a 1 in the given column of each row."""
     from scipy.sparse import csr_array
 
     return csr_array((np.ones(len(column)), (np.arange(len(column)), column)), shape=(len(column), columns))
@@ -118,13 +121,13 @@ def _choice(column: Ints, columns: int) -> Any:
 
 def _solution(found: Any) -> Floats:
     if found.x is None:
-        raise ValueError(f"a linear program of this game was not solved: {found.message}")
+        raise ValueError(f"SciPy could not solve a linear program of this game: {found.message}")
     x: Floats = found.x
     return x
 
 
 def exploration(game: Game, action: Ints, seen: SignalGroups, share: Floats) -> Floats:
-    """The distribution over actions, with these shares of the groups, that loses least in the worst case."""
+    """Return the distribution over actions with these group shares that has the least worst-case loss."""
     from scipy.optimize import linprog
 
     loss = game.loss

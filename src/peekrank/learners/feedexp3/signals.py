@@ -1,4 +1,4 @@
-"""What the feedback of a game tells apart."""
+"""Signal groups of a game: actions with the same feedback."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from peekrank.types import Floats, Ints
 
 
 class SignalGroups(NamedTuple):
-    """What feedback tells apart: the group of each action, the row of each of its symbols (-1: never shown).
+    """The group of each action, and the row of each of its symbols (-1 if it never occurs).
 
     ``owner`` is the group of a row, ``outcomes`` marks the outcomes that lead to it.
     """
@@ -23,7 +23,7 @@ class SignalGroups(NamedTuple):
 
 
 def seen_in(game: Game) -> SignalGroups:
-    """The groups and rows of a game."""
+    """Compute the signal groups and rows of a game."""
     actions = len(game.actions)
     row = np.full((actions, len(game.symbols)), -1)
     group = np.empty(actions, dtype=np.int64)

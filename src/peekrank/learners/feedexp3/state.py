@@ -1,4 +1,4 @@
-"""What feedexp3 remembers, and the plan it plays by."""
+"""State of feedexp3."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 from peekrank.types import Floats, Ints
 
-MOST_MIXING = 1 / 2  # of rounds that explore
+MAX_MIXING = 1 / 2  # largest share of rounds that explore
 
 
 class FeedExp3State(NamedTuple):
-    """Estimated losses, how many rounds they are from, and the plan of the game."""
+    """Estimated losses, the number of rounds they come from, and the plan of the game."""
 
     losses: Floats
     rounds: Ints
@@ -20,10 +20,10 @@ class FeedExp3State(NamedTuple):
     grades: int
     k: int
     rankings: Ints  # to show for each action
-    action: Ints  # that is played for each class
+    action: Ints  # the action played for each class
     group: Ints  # of each action
     row: Ints  # of the estimates, for each action and symbol
     values: Floats  # (rows, classes)
-    cumulative_q: Floats  # q by action, summed up
-    asked: Floats  # q by group
+    cumulative_q: Floats  # cumulative sum of q by action
+    explore_probs: Floats  # q by group
     weights: Floats

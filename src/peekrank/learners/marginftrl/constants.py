@@ -1,4 +1,4 @@
-"""What lists of a length are worth to marginftrl: shifted weights of positions, and the constants of its theorem."""
+"""Shifted position weights of marginftrl, and the constants of its theorem."""
 
 from __future__ import annotations
 
@@ -12,54 +12,52 @@ from peekrank._jit import kernel
 from peekrank.learners._shared import exploration_cost, position_weights, weights_below
 from peekrank.types import Floats, Ints, LinearMeasure
 
-SHARE = 0.5  # lambda: beta grows by this share of what is lost, over h
-LONGEST = 32  # answered rounds that a plan is made for, at most; items for each round of one that only explores
-NUDGE = 1 / 32  # z0: a plan is over when answers have moved an item's costs by this times beta
-PUSH = (
-    0.5  # c: an answer moves costs by c sqrt(v(1) / (k x_i)) times beta at most, where that may change the leader
-)
-HARDEST = 2.0  # and by this times beta
-SLACK = 1.5  # how many times as fast as in the worst case beta^q may grow before safe rates are taken
+SHARE = 0.5  # lambda: beta grows by this share of the loss, over h
+LONGEST = 32  # largest number of answered rounds of a plan; items per round of a plan that only explores
+NUDGE = 1 / 32  # z0: a plan ends when answers have moved an item's costs by this times beta
+PUSH = 0.5  # c: an answer that may change the leader moves costs by at most c sqrt(v(1) / (k x_i)) times beta
+HARDEST = 2.0  # and by at most this times beta
+SLACK = 1.5  # growth of beta^q, relative to the worst case, at which the learner switches to safe rates
 _SHIFT = 0.25  # a, as a part of the mean weight
 
 
 class Scale(NamedTuple):
     """The constants of the bound, for costs from 0 to 1."""
 
-    shift: float  # a, which is added to all weights
+    shift: float  # a, added to all weights
     V: float  # sum of the shifted weights
     h: float  # range of their entropy
-    E: float  # price of one question about every item
+    E: float  # cost of exploring every item once
     power: float  # q: in the worst case beta^q grows in proportion to the rounds
-    pace: float  # D: what it grows by in a round
+    pace: float  # D: its growth per round
     start: float  # beta_s, where safe rates begin
-    jump: float  # a plan multiplies beta by 1 + jump at most,
-    hop: float  # and adds hop to that
-    exploring: float  # rounds of a plan that asks all the time
+    jump: float  # a plan multiplies beta by at most 1 + jump
+    hop: float  # and adds at most hop to that
+    exploring: float  # rounds of a plan that explores in every round
 
 
-class Places(NamedTuple):
-    """Position by position, for lists of one length: workspace that `fill_positions` fills."""
+class PositionTables(NamedTuple):
+    """Tables by position for lists of one length, filled by `fill_positions`."""
 
     weights: Floats  # shifted
     logs: Floats  # their logarithms
-    drops: Floats  # how much the nearest position of another weight differs from each position
+    drops: Floats  # difference in weight to the nearest position of another weight
     seen_at: Floats  # the probability that an item drawn to this position is seen
-    price_at: Floats  # what moving it from this position to position k costs at most
-    ends: Ints  # the length; the first of the positions that weigh as much as position k, and one after the last
+    move_cost_at: Floats  # largest cost of moving an item from this position to position k
+    ends: Ints  # the length; begin and end of the positions with the same weight as position k
     scale: Floats  # the fields of a Scale, in order
 
 
-def positions(m: int) -> Places:
-    """Space for lists of up to m items, filled for none."""
-    weights, logs, drops, seen_at, price_at = (np.zeros(m) for _ in range(5))
+def positions(m: int) -> PositionTables:
+    """Allocate empty tables for lists of up to m items."""
+    weights, logs, drops, seen_at, move_cost_at = (np.zeros(m) for _ in range(5))
     ends, scale = np.zeros(3, np.int64), np.zeros(len(Scale._fields))
-    return Places(weights, logs, drops, seen_at, price_at, ends, scale)
+    return PositionTables(weights, logs, drops, seen_at, move_cost_at, ends, scale)
 
 
 @kernel
-def scale_in(s: Places) -> Scale:
-    """The constants of the length that was filled in."""
+def scale_in(s: PositionTables) -> Scale:
+    """Return the constants for the length that was filled in."""
     f = s.scale
     return Scale(f[0], f[1], f[2], f[3], f[4], f[5], f[6], f[7], f[8], f[9])
 
@@ -68,7 +66,7 @@ Sums = tuple[float, float, float, float]  # a, V, h and E
 
 
 def _scale_of(m: int, k: int, first: float, last: float, top: float, sums: Sums) -> Scale:
-    """The constants by the first weight, that of position k, the sum of the first k shifted ones, and more sums."""
+    """Compute the constants from the first weight, that of position k, and sums of the weights."""
     shift, V, h, E = sums
     if first == 0:
         return Scale(shift, V, 0.0, 0.0, 1.5, 0.0, 1.0, 0.0, 0.0, 1.0)
@@ -96,7 +94,7 @@ _compiled_scale = kernel(_scale_of)
 
 @lru_cache(maxsize=64)
 def scale_for(measure: LinearMeasure, m: int, k: int) -> Scale:
-    """The constants for lists of m items, without the compiler: those of `fill_positions`, but for rounding."""
+    """Return the constants for lists of m items without compiling: equal to `fill_positions` up to rounding."""
     first, W, shift, h = _entropy(measure, m)
     below, E = weights_below(measure, m, k), max(exploration_cost(measure, m, k), 0.0)
     last = (E + below) / (m - k) if k < m else 0.0
@@ -105,21 +103,21 @@ def scale_for(measure: LinearMeasure, m: int, k: int) -> Scale:
 
 @lru_cache(maxsize=64)
 def _entropy(measure: LinearMeasure, m: int) -> tuple[float, float, float, float]:
-    """The first weight, the sum of all, the shift a and h."""
+    """Return the first weight, the sum of all weights, the shift a, and h."""
     v = position_weights(measure, m)
     first, W = float(v[0]), float(v.sum())
     shift = _SHIFT * W / m if first > 0 else 1.0
     v += shift
-    return first, W, shift, float(np.sum(v * np.log(v / (W / m + shift))))  # a product would wake threads of BLAS
+    return first, W, shift, float(np.sum(v * np.log(v / (W / m + shift))))  # a dot product starts BLAS threads
 
 
 @kernel
-def fill_positions(discounts: Floats, n: int, k: int, s: Places) -> None:
-    """Weights, ties, prices and constants for lists of n items, of which k are seen; nothing if they are there.
+def fill_positions(discounts: Floats, n: int, k: int, s: PositionTables) -> None:
+    """Fill in weights, ties, costs and constants for lists of n items with k seen, unless already filled.
 
     >>> found = positions(3)
     >>> fill_positions(np.array([1.0, 0.5, 0.0]), 3, 1, found)
-    >>> found.weights, found.price_at, found.drops
+    >>> found.weights, found.move_cost_at, found.drops
     (array([1.125, 0.625, 0.125]), array([0. , 0.5, 1. ]), array([0.5, 0.5, 0.5]))
     """
     if s.ends[0] == n:
@@ -133,10 +131,10 @@ def fill_positions(discounts: Floats, n: int, k: int, s: Places) -> None:
     for p in range(n):
         w = discounts[p] - lowest
         v = w + shift
-        s.weights[p], s.logs[p], s.price_at[p] = v, log(v), max(last - w, 0.0)
+        s.weights[p], s.logs[p], s.move_cost_at[p] = v, log(v), max(last - w, 0.0)
         V += v
         h += v * log(v / (mean + shift))
-        E += s.price_at[p]
+        E += s.move_cost_at[p]
         top += v if p < k else 0.0
     found = _compiled_scale(n, k, discounts[0] - lowest, last, top, (shift, V, h, E))
     s.scale[0], s.scale[1], s.scale[2], s.scale[3], s.scale[4] = found[0], found[1], found[2], found[3], found[4]
@@ -146,8 +144,8 @@ def fill_positions(discounts: Floats, n: int, k: int, s: Places) -> None:
 
 
 @kernel
-def _find_ties(n: int, k: int, s: Places) -> None:
-    """The positions that weigh as much as position k, the propensities to be seen there, and the steps between weights."""
+def _find_ties(n: int, k: int, s: PositionTables) -> None:
+    """Fill in the positions that tie with position k, the propensities there, and the steps between weights."""
     begin = 0
     while begin < n:
         end = begin + 1

@@ -1,8 +1,7 @@
-"""The plans of marginftrl: whom to ask about how often, until it is over; and what a plan has lost.
+"""Exploration plans of marginftrl: how often to explore each item, how long a plan lasts, and its loss.
 
-A plan is for one list. Costs are those that items would have come to if they had been available in all rounds: the
-estimated cost of an item per round in which it was available, times all rounds. For a fixed set of items that is
-the estimated cost itself.
+A plan is for one list. The cost of an item is extrapolated to all rounds: its estimated cost per round in which it
+was available, times the number of all rounds. For a fixed set of items that is the estimated cost itself.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from peekrank._jit import kernel
-from peekrank.kernels.permutahedron import Pairs, Space, expect, find_exchanges, leader, pairs, space
+from peekrank.kernels.permutahedron import Pairs, Space, expected_values, find_exchanges, leader, pairs, space
 from peekrank.learners.marginftrl.constants import (
     HARDEST,
     LONGEST,
@@ -21,66 +20,65 @@ from peekrank.learners.marginftrl.constants import (
     PUSH,
     SHARE,
     SLACK,
-    Places,
+    PositionTables,
     fill_positions,
     positions,
     scale_in,
 )
 from peekrank.types import Floats, Ints
 
-# The clock: rounds answered under the present plan, and for how many that is made (fewer than there were: it is
-# over); pools of its leader (0: there is no plan yet); whether rates are those of the worst case; the length of
-# its list; items that answers have moved since it was made
+# The clock: rounds answered under the present plan, and its length (a plan that is shorter than that is over);
+# pools of its leader (0: there is no plan yet); whether rates are those of the worst case; the length of its list;
+# the number of items that answers have moved since
 ANSWERED, LENGTH, POOLS, SAFE, LISTED, TOUCHED = range(6)
-# The numbers: answered rounds; beta; what questions cost in a round, the probability of a question, and how far
-# answers
-# may move an item before the plan is over; what beta^q may have come to, and by how much that grows in a round
-ROUNDS, BETA, PRICE, ASKING, REACH, ALLOWED, PACE = range(7)
+# The numbers: answered rounds; beta; the cost of exploration per round, its probability, and how far answers may
+# move an item before the plan ends; the limit for beta^q, and the growth of that limit per round
+ROUNDS, BETA, COST, EXPLORING, REACH, ALLOWED, PACE = range(7)
 # Marks of an item: it is on the plan's list; answers have moved it
 ON_LIST, MOVED = 1, 2
 
-RARELY = 2.0**-40  # the least that questions are wanted
-_MOST_ASKING = 0.9  # the probability of a question, at most
-_CAUTION = 0.5  # alpha: how much doubt there must be about the order
-_CALM = 0.2  # what is added to the logarithm of what a mistake may cost
-_BOUNDLESS = 1e99  # a margin where nobody is to be passed
-_FARTHEST = 50.0  # an exponent; beyond, the linear bound is the smaller one
+RARELY = 2.0**-40  # smallest target propensity
+_MAX_EXPLORATION = 0.9  # largest probability of exploration
+_CAUTION = 0.5  # alpha: the doubt about the order that is required
+_CALM = 0.2  # added to the logarithm of the cost of a mistake
+_BOUNDLESS = 1e99  # margin of an item with no other to pass
+_MAX_EXPONENT = 50.0  # for larger exponents the linear bound is smaller
 
 
 class Estimates(NamedTuple):
-    """What is known of each item. Counts and costs are discounted, if there is a discount."""
+    """Statistics of each item, subject to decay."""
 
     costs: Floats  # estimated, without the hints of the plan in force
     sums: Floats  # of the costs seen
     squares: Floats  # of their deviations from the hints
     counts: Floats
     rounds: Floats  # the item's own clock: answered rounds with it on the list, without those of the plan in force
-    hints: Floats  # what it is thought to cost in a round, as of the last plan with it on the list
-    moved: Floats  # what answers have added to its costs since the plan was made
+    hints: Floats  # estimated cost per round, as of the last plan with the item on its list
+    moved: Floats  # change of its costs by answers since the plan was made
 
 
 class MarginFTRLState(NamedTuple):
-    """What is known of the items, the plan in force, and working memory."""
+    """Statistics of the items, the plan in force, and working memory."""
 
     items: Estimates
     marks: Ints
     touched: Ints  # items with the mark MOVED
     listed: Ints  # the plan's list
-    asked: Floats  # by row of that: the probability of a question about it,
-    propensity: Floats  # to be asked about, or seen in a round without a question,
-    ratios: Floats  # and all rounds, to those in which it was available
+    explore_probs: Floats  # by row of the list: the probability of exploring the item,
+    propensity: Floats  # the probability of exploring it or seeing it without exploration,
+    ratios: Floats  # and the ratio of all rounds to those in which it was available
     clock: Ints
     numbers: Floats
-    discounts: Floats  # of positions, but for a constant: the same for lists of any length
+    discounts: Floats  # of positions, up to a constant: the same for lists of any length
     k: int
     decay: float
-    here: Ints  # the list that is being ranked or answered for, and whether it is the plan's
+    rows: Ints  # the items of the present list, and whether it is the plan's
     same: Ints
-    positions: Places
+    positions: PositionTables
     scores: Floats  # by row, as is point
     point: Floats
-    seen: Floats  # by order, as are price, up and down
-    price: Floats
+    seen: Floats  # by order, as are move_cost, up and down
+    move_cost: Floats
     up: Floats
     down: Floats
     space: Space
@@ -88,10 +86,10 @@ class MarginFTRLState(NamedTuple):
 
 
 def no_plan(discounts: Floats, k: int, decay: float) -> MarginFTRLState:
-    """A state before the first round, for as many items as there are discounts."""
+    """Make the state before the first round, for as many items as there are discounts."""
     m = len(discounts)
-    costs, sums, squares, counts, rounds, moved, asked = (np.zeros(m) for _ in range(7))
-    scores, point, seen, price, up, down = (np.zeros(m) for _ in range(6))
+    costs, sums, squares, counts, rounds, moved, explore_probs = (np.zeros(m) for _ in range(7))
+    scores, point, seen, move_cost, up, down = (np.zeros(m) for _ in range(6))
     numbers = np.zeros(7)
     numbers[BETA] = 1.0
     return MarginFTRLState(
@@ -99,7 +97,7 @@ def no_plan(discounts: Floats, k: int, decay: float) -> MarginFTRLState:
         marks=np.zeros(m, np.int64),
         touched=np.zeros(m, np.int64),
         listed=np.zeros(m, np.int64),
-        asked=asked,
+        explore_probs=explore_probs,
         propensity=np.ones(m),
         ratios=np.ones(m),
         clock=np.zeros(6, np.int64),
@@ -107,13 +105,13 @@ def no_plan(discounts: Floats, k: int, decay: float) -> MarginFTRLState:
         discounts=discounts,
         k=k,
         decay=decay,
-        here=np.arange(m),
+        rows=np.arange(m),
         same=np.zeros(1, np.int64),
         positions=positions(m),
         scores=scores,
         point=point,
         seen=seen,
-        price=price,
+        move_cost=move_cost,
         up=up,
         down=down,
         space=space(m),
@@ -123,7 +121,7 @@ def no_plan(discounts: Floats, k: int, decay: float) -> MarginFTRLState:
 
 @kernel
 def make_plan(s: MarginFTRLState, n: int) -> None:
-    """Settle the plan in force, and make one for the n items that are here."""
+    """Settle the plan in force, and make one for the n items of the present list."""
     _settle(s)
     fill_positions(s.discounts, n, min(s.k, n), s.positions)
     _guard(s)
@@ -131,16 +129,16 @@ def make_plan(s: MarginFTRLState, n: int) -> None:
     clock, beta = s.clock, s.numbers[BETA]
     safe = clock[SAFE] == 1
     for r in range(n):
-        i = s.here[r]
+        i = s.rows[r]
         s.items.hints[i] = 0.5 if safe else (s.items.sums[i] + 0.5) / (s.items.counts[i] + 1)
         s.ratios[r] = _ratio(s, i)
         s.scores[r] = -(s.items.costs[i] + s.items.hints[i]) * s.ratios[r]
     clock[POOLS] = leader(s.scores[:n], 1 / beta, s.positions.weights, s.space)
     find_exchanges(s.positions.weights, clock[POOLS], s.space)
     for p in range(n):
-        s.seen[p], s.price[p] = s.positions.seen_at[p], s.positions.price_at[p]
-    expect(s.seen, s.space)
-    expect(s.price, s.space)
+        s.seen[p], s.move_cost[p] = s.positions.seen_at[p], s.positions.move_cost_at[p]
+    expected_values(s.seen, s.space)
+    expected_values(s.move_cost, s.space)
     if not safe:
         _find_margins(s, n)
     _choose_rates(s, n)
@@ -148,7 +146,7 @@ def make_plan(s: MarginFTRLState, n: int) -> None:
 
 @kernel
 def _settle(s: MarginFTRLState) -> None:
-    """Add the hints of the plan in force to the costs, and what it has lost to beta; then forget."""
+    """Add the hints of the plan in force to the costs, and its loss to beta; then apply the decay."""
     items, clock, numbers = s.items, s.clock, s.numbers
     answered, n = clock[ANSWERED], clock[LISTED]
     for r in range(n):
@@ -158,10 +156,10 @@ def _settle(s: MarginFTRLState) -> None:
         fill_positions(s.discounts, n, min(s.k, n), s.positions)
         h = s.positions.scale[2]
         lost = _lost(s, n)
-        numbers[BETA] += SHARE / h * (answered * numbers[PRICE] + lost) if h > 0 else 0.0
+        numbers[BETA] += SHARE / h * (answered * numbers[COST] + lost) if h > 0 else 0.0
         numbers[ALLOWED] += answered * numbers[PACE]
     if s.decay < 1 and answered > 0:
-        _forget(s, s.decay**answered)
+        _apply_decay(s, s.decay**answered)
     for j in range(clock[TOUCHED]):
         items.moved[s.touched[j]] = 0
         s.marks[s.touched[j]] &= ~MOVED
@@ -169,8 +167,8 @@ def _settle(s: MarginFTRLState) -> None:
 
 
 @kernel
-def _forget(s: MarginFTRLState, part: float) -> None:
-    """Leave a part of all that is known: of the items on the plan's list, of the rounds, and of beta."""
+def _apply_decay(s: MarginFTRLState, part: float) -> None:
+    """Multiply the statistics of the items on the plan's list, the rounds and beta by `part`."""
     for r in range(s.clock[LISTED]):
         i = s.listed[r]
         s.items.costs[i] *= part
@@ -185,7 +183,7 @@ def _forget(s: MarginFTRLState, part: float) -> None:
 
 @kernel
 def _lost(s: MarginFTRLState, n: int) -> float:
-    """How far the plan's point is from the best one for the costs as they are now, in the moved items' clocks."""
+    """Return the loss of the plan's point against the best one for the present costs, by the items' clocks."""
     beta, rounds, lowest, moved, in_all = s.numbers[BETA], s.numbers[ROUNDS], _BOUNDLESS, 0.0, 0.0
     for p in range(n):
         s.point[s.space.order[p]] = s.space.x[p]
@@ -209,50 +207,50 @@ def _lost(s: MarginFTRLState, n: int) -> float:
 
 @kernel
 def settle_late(s: MarginFTRLState, ranking: Ints, token: Floats, feedback: Floats) -> None:
-    """Settle a round with another list than the plan's, whose answers have come late, by itself.
+    """Settle a round with late answers and another list than the plan's by itself.
 
-    An item that is not on the plan's list is taken to have the mean weight, and what it costs to move it is what
-    that costs at most: the smaller one of the two bounds of the proof.
+    An item that is not on the plan's list gets the mean weight and the largest possible cost of a move: the
+    smaller of the two bounds in the proof.
     """
     numbers, n = s.numbers, s.clock[LISTED]
     fill_positions(s.discounts, n, min(s.k, n), s.positions)
-    c, beta, lost = scale_in(s.positions), numbers[BETA], numbers[PRICE]
+    c, beta, lost = scale_in(s.positions), numbers[BETA], numbers[COST]
     for p in range(len(feedback)):
-        i = s.here[ranking[p]]
+        i = s.rows[ranking[p]]
         if token[1 + p] > 0 and not np.isnan(feedback[p]) and not s.marks[i] & ON_LIST:
             moved, own = (feedback[p] - s.items.hints[i]) / token[1 + p], beta / _ratio(s, i)
-            z = max(moved / own, -_FARTHEST)
+            z = max(moved / own, -_MAX_EXPONENT)
             lost += min(own * c.V / n * (exp(-z) - 1 + z), s.positions.weights[0] * abs(moved))
     if c.h > 0:
         numbers[BETA] += SHARE / c.h * lost
         numbers[ALLOWED] += numbers[PACE]
     for r in range(len(ranking)):
-        s.items.costs[s.here[r]] += s.items.hints[s.here[r]]
-        s.items.rounds[s.here[r]] += 1
+        s.items.costs[s.rows[r]] += s.items.hints[s.rows[r]]
+        s.items.rounds[s.rows[r]] += 1
 
 
 @kernel
 def _ratio(s: MarginFTRLState, i: int) -> float:
-    """All rounds, to those in which an item was available."""
+    """Return the ratio of all rounds to those in which an item was available."""
     return float((s.numbers[ROUNDS] + 1) / (s.items.rounds[i] + 1))
 
 
 @kernel
 def _list_items(s: MarginFTRLState, n: int) -> None:
-    """Make the list that is here the plan's."""
+    """Make the present list the plan's."""
     if s.same[0] == 0:
         for r in range(s.clock[LISTED]):
             s.marks[s.listed[r]] &= ~ON_LIST
         for r in range(n):
-            s.listed[r] = s.here[r]
-            s.marks[s.here[r]] |= ON_LIST
+            s.listed[r] = s.rows[r]
+            s.marks[s.rows[r]] |= ON_LIST
             s.space.order[r] = r
         s.clock[LISTED], s.same[0] = n, 1
 
 
 @kernel
 def _guard(s: MarginFTRLState) -> None:
-    """Play safe for good as soon as beta may have grown faster than it can in the worst case."""
+    """Switch to safe rates for good once beta may have grown faster than the worst case allows."""
     c, beta = scale_in(s.positions), s.numbers[BETA]
     highest = (1 + c.jump) * beta + c.hop
     if s.clock[SAFE] == 0 and c.h > 0 and highest**c.power > c.start**c.power + s.numbers[ALLOWED]:
@@ -262,10 +260,10 @@ def _guard(s: MarginFTRLState) -> None:
 
 @kernel
 def _find_margins(s: MarginFTRLState, n: int) -> None:
-    """How far the cost of an item alone in its pool can fall (up) and rise (down) without changing the leader.
+    """Compute how far the cost of an item alone in its pool can fall (up) and rise (down) with the same leader.
 
-    Pools have levels, which rise along the order; moving an item's cost moves its level. Items that are alone and
-    whose positions weigh the same can pass each other.
+    Pools have levels, which rise along the order; a change of an item's cost changes its level. Items that are
+    alone in their pools can pass each other if their positions have the same weight.
     """
     order, first, pools, beta = s.space.order, s.space.first, s.clock[POOLS], s.numbers[BETA]
     level, limit = _BOUNDLESS, _BOUNDLESS  # of the pool just visited; of the nearest one of another weight
@@ -290,59 +288,59 @@ def _find_margins(s: MarginFTRLState, n: int) -> None:
 
 @kernel
 def _can_pass(s: MarginFTRLState, b: int) -> bool:
-    """Whether this pool and the next one are single items whose positions weigh the same."""
+    """Return whether this pool and the next are single items whose positions have the same weight."""
     p, first, weights = s.space.first[b], s.space.first, s.positions.weights
     return bool(first[b + 1] - p == 1 and first[b + 2] - p == 2 and weights[p] == weights[p + 1])
 
 
 @kernel
-def _wanted(s: MarginFTRLState, p: int, k: int) -> float:
-    """How often the item at p of the order should be seen: enough for the worst case, and for what is in doubt."""
-    row, beta, x, price = s.space.order[p], s.numbers[BETA], s.space.x[p], s.price[p]
+def _target_propensity(s: MarginFTRLState, p: int, k: int) -> float:
+    """Return the target propensity of the item at p of the order, for the worst case and for the present doubt."""
+    row, beta, x, move_cost = s.space.order[p], s.numbers[BETA], s.space.x[p], s.move_cost[p]
     i, ratio, rounds = s.listed[row], s.ratios[row], s.numbers[ROUNDS] + 1.0
     hint, variance = s.items.hints[i], (s.items.squares[i] + 0.5) / (s.items.counts[i] + 2)
     push = min(PUSH * sqrt(s.positions.weights[0] / (k * x)), HARDEST)
-    wanted = ratio * max(hint, 1 - hint) / (push * beta)
-    if price > 0:
-        wanted = max(wanted, sqrt(ratio * variance * x / (2 * beta * price)))
+    target = ratio * max(hint, 1 - hint) / (push * beta)
+    if move_cost > 0:
+        target = max(target, sqrt(ratio * variance * x / (2 * beta * move_cost)))
     part, spare = (1.0 if k == 1 else 0.5), 2 * NUDGE * beta
     up, down = part * s.up[p] - spare, part * s.down[p] - spare
     if up > 0 and down > 0:
         enough, margin = ratio * max(hint / up, (1 - hint) / down), min(s.up[p], s.down[p])
-        if margin < _BOUNDLESS and enough < wanted:
+        if margin < _BOUNDLESS and enough < target:
             gap = min(margin / rounds, 1.0)
-            mistake = s.positions.drops[p] * gap**3 * (rounds / ratio) / (max(price, 1e-9) * variance)
+            mistake = s.positions.drops[p] * gap**3 * (rounds / ratio) / (max(move_cost, 1e-9) * variance)
             doubt = ratio * (variance * rounds / (margin * margin) + 0.5 / margin)
             enough = max(enough, _CAUTION * (_CALM + log(1 + mistake)) * doubt)
-        wanted = min(wanted, enough)
-    propensity: float = min(max(wanted, RARELY), 1.0)
+        target = min(target, enough)
+    propensity: float = min(max(target, RARELY), 1.0)
     return propensity
 
 
 @kernel
 def _choose_rates(s: MarginFTRLState, n: int) -> None:
-    """The propensities of questions, and with them the price of a round and for how many rounds the plan is."""
+    """Choose the probabilities of exploration, and with them the cost per round and the length of the plan."""
     beta, order, c, safe = s.numbers[BETA], s.space.order, scale_in(s.positions), s.clock[SAFE] == 1
     rate, k = (sqrt(c.V / (8 * beta * c.E)) if c.E > 0 else 0.5 / n), min(s.k, n)
-    most, pace = 0.0, 0.0  # what all questions together can take; of the worst case, beside a fixed set's
+    most, pace = 0.0, 0.0  # total target; pace of the worst case relative to a fixed set
     for p in range(n):
-        r, root = order[p], sqrt(s.ratios[order[p]])
-        s.asked[r] = min(rate * root, 1.0) if safe else _wanted(s, p, k)
-        most += max(s.asked[r] - 0.5 * s.seen[p], 0.0)
-        pace += root * (s.space.x[p] / c.V + s.price[p] / c.E) / 2 if c.E > 0 else root * root * s.space.x[p] / c.V
-    asking, price = 0.0, 0.0
+        r, root, x = order[p], sqrt(s.ratios[order[p]]), s.space.x[p]
+        s.explore_probs[r] = min(rate * root, 1.0) if safe else _target_propensity(s, p, k)
+        most += max(s.explore_probs[r] - 0.5 * s.seen[p], 0.0)
+        pace += root * (x / c.V + s.move_cost[p] / c.E) / 2 if c.E > 0 else root * root * x / c.V
+    exploring, move_cost = 0.0, 0.0
     for p in range(n):
         r = order[p]
         if most > 0.5:
-            share = max(s.asked[r] - 0.5 * s.seen[p], 0.0) / most
-            s.asked[r] = min(most, _MOST_ASKING) * 0.5 * (1 / n + share)
+            share = max(s.explore_probs[r] - 0.5 * s.seen[p], 0.0) / most
+            s.explore_probs[r] = min(most, _MAX_EXPLORATION) * 0.5 * (1 / n + share)
         else:
-            s.asked[r] = max(s.asked[r] - (1 - most) * s.seen[p], 0.0)
-        asking += s.asked[r]
-        price += s.asked[r] * s.price[p]
+            s.explore_probs[r] = max(s.explore_probs[r] - (1 - most) * s.seen[p], 0.0)
+        exploring += s.explore_probs[r]
+        move_cost += s.explore_probs[r] * s.move_cost[p]
     for p in range(n):
-        s.propensity[order[p]] = s.asked[order[p]] + (1 - asking) * s.seen[p]
-    s.numbers[ASKING], s.numbers[PRICE], s.numbers[PACE] = asking, price, SLACK * c.pace * pace
+        s.propensity[order[p]] = s.explore_probs[order[p]] + (1 - exploring) * s.seen[p]
+    s.numbers[EXPLORING], s.numbers[COST], s.numbers[PACE] = exploring, move_cost, SLACK * c.pace * pace
     s.numbers[REACH] = _BOUNDLESS
     if safe:
         s.clock[LENGTH] = 1
@@ -350,7 +348,7 @@ def _choose_rates(s: MarginFTRLState, n: int) -> None:
         s.clock[LENGTH] = int(c.exploring)
     else:
         length = min(1 + 2 * NUDGE * beta, float(LONGEST))
-        if asking * length > 0.5:
-            length = 0.5 / asking
+        if exploring * length > 0.5:
+            length = 0.5 / exploring
         s.clock[LENGTH] = int(max(length, 1.0))
         s.numbers[REACH] = NUDGE * beta

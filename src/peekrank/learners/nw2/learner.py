@@ -1,4 +1,4 @@
-"""NeighborhoodWatch2 (ZT, Algorithm 1): sqrt(T) where the feedback of good actions tells how they compare."""
+"""NeighborhoodWatch2 (ZT, Algorithm 1): regret sqrt(T) for locally observable games."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from peekrank._jit import kernel
 from peekrank._util.validate import check_int
 from peekrank.games.game import Game
-from peekrank.games.rate import Rate
+from peekrank.games.rates import Rate
 from peekrank.games.theorems import theorem_of
 from peekrank.learners._finite_games import NO_SYMBOL, less_position, max_grade_of, symbol_of
-from peekrank.learners._shared import fault_in_counts, fault_in_numbers, warn_short
-from peekrank.learners.nw2.stationary import ShareSpace, settle, share_space
+from peekrank.learners._shared import check_counts, check_numbers, warn_short
+from peekrank.learners.nw2.stationary import ShareSpace, share_space, stationary_distribution
 from peekrank.learners.nw2.tables import (
     Constants,
     Tables,
@@ -31,22 +31,22 @@ from peekrank.measures import Precision
 from peekrank.measures import measure as measure_named
 from peekrank.types import Features, Floats, Ints, Kernels, Measure, Shape
 
-_MOST_CLASSES = 5000
-# for which the constants of a bound take less than a second, if the game is written down
+_MAX_CLASSES = 5000
+# sizes of an enumerated game for which the constants of the bound take less than a second
 _ITEMS_IN_TIME, _OUTCOMES_IN_TIME = 4, 32
-_TOKEN = 3  # explored mark, action and eta come before the shares
-_ROUNDING = 1e-9  # how far from 1 the shares may add up to
+_TOKEN = 3  # explored mark, action and eta precede the shares
+_ROUNDING = 1e-9  # tolerance for the sum of the shares
 _TOO_HARD = (Rate.TWO_THIRDS, Rate.LINEAR)
 
 
 class NW2State(NamedTuple):
-    """Summed estimates of the edges, less those of the own edge, their rounds, the last shares, and the game."""
+    """Summed estimates of the edges minus those of the loop, their rounds, the last shares, and the game."""
 
     sums: Floats
     rounds: Ints
     shares: Floats
     rate: float  # eta, or eta sqrt(t) in round t without a horizon
-    most: float  # the largest eta
+    max_rate: float  # the largest eta
     anytime: bool
     even: bool  # whether all actions of a class share its probability
     k: int
@@ -60,7 +60,7 @@ class NW2State(NamedTuple):
 
 @kernel
 def _action_probabilities(s: NW2State, shares: Floats, eta: float) -> None:
-    """Fill the probabilities of all actions (REDISTRIBUTE, then some of everything).
+    """Fill the probabilities of all actions (REDISTRIBUTE, then uniform mixing).
 
     A degenerate action takes from its two classes in the proportion that leaves the expected loss as it is, and
     never more than half of either for all such actions together.
@@ -87,7 +87,7 @@ def _action_probabilities(s: NW2State, shares: Floats, eta: float) -> None:
 
 @kernel
 def _draw(s: NW2State, u: float) -> int:
-    """An action with the probabilities of `_action_probabilities`; the last one, should rounding leave a rest."""
+    """Draw an action with the probabilities of `_action_probabilities`; the last one if rounding leaves a rest."""
     t = s.tables
     for c in range(len(s.shares)):
         others = t.actions[c + 1] - t.actions[c] - 1
@@ -106,8 +106,8 @@ def _draw(s: NW2State, u: float) -> int:
 
 @kernel
 def _rank(s: NW2State, X: Features, uniforms: Floats, ranking: Ints, token: Floats) -> None:
-    eta = min(s.most, s.rate / sqrt(s.rounds[0] + 1)) if s.anytime else s.rate
-    settle(s.sums, eta, s.tables, s.space, s.shares)
+    eta = min(s.max_rate, s.rate / sqrt(s.rounds[0] + 1)) if s.anytime else s.rate
+    stationary_distribution(s.sums, eta, s.tables, s.space, s.shares)
     _action_probabilities(s, s.shares, eta)
     action = _draw(s, uniforms[0])
     token[0], token[1], token[2] = 0, action, eta
@@ -123,9 +123,9 @@ def _update(s: NW2State, X: Features, ranking: Ints, token: Floats, feedback: Fl
     total = 0.0
     for c in range(classes):
         total += shares[c] if shares[c] >= 0 else np.nan
-    mine = 0 <= action < len(t.rankings) and 0 < eta <= s.most and abs(total - 1) < _ROUNDING
+    mine = 0 <= action < len(t.rankings) and 0 < eta <= s.max_rate and abs(total - 1) < _ROUNDING
     if not (mine and ranking[0] == t.rankings[action, 0]):
-        raise ValueError("the token of this decision is not one of this agent's")
+        raise ValueError("the token of this decision is not from this agent")
     symbol = symbol_of(feedback[: t.read], t.grades)
     if symbol == NO_SYMBOL:
         return
@@ -139,7 +139,7 @@ def _update(s: NW2State, X: Features, ranking: Ints, token: Floats, feedback: Fl
     if action >= t.actions[-1]:
         probability = s.between[action - t.actions[-1]]
     bonus = eta * t.largest**2
-    for c in range(classes):  # what the own edge gets is left out: all edges of the class get it
+    for c in range(classes):  # the estimate of the loop is omitted, because it is common to all edges of the class
         row, target = s.sums[t.edges[c] + 1 : t.edges[c + 1]], t.target[t.edges[c] + 1 : t.edges[c + 1]]
         part = bonus * shares[c] ** 2
         for e in range(len(row)):
@@ -148,15 +148,15 @@ def _update(s: NW2State, X: Features, ranking: Ints, token: Floats, feedback: Fl
         e = t.border[d]
         s.sums[e] -= bonus * shares[t.source[e]] ** 2 / s.between[d]
         s.sums[t.reverse[e]] -= bonus * shares[t.target[e]] ** 2 / s.between[d]
-    for i in range(t.told_of[action], t.told_of[action + 1]):
-        e = t.told[i]
+    for i in range(t.observed_from[action], t.observed_from[action + 1]):
+        e = t.observed[i]
         s.sums[e] += shares[t.source[e]] * t.values[i, symbol] / probability
     s.rounds[0] += 1
 
 
 @kernel
 def _propensities(s: NW2State, X: Features, ranking: Ints, token: Floats, out: Floats) -> None:
-    """Each action gives its probability to the first k items of its ranking."""
+    """Sum the probabilities of the actions that have the item among the first k."""
     t = s.tables
     out[:] = 0
     for c in range(len(s.shares)):
@@ -171,39 +171,43 @@ def _propensities(s: NW2State, X: Features, ranking: Ints, token: Floats, out: F
 
 @dataclass(frozen=True)
 class NW2:
-    """Exponential weights among neighbours: each class of equally good actions competes with those next to it.
+    """Exponential weights among neighbours: each class of equally good actions competes with its neighbours.
 
-    Class k weighs itself and each neighbour a in proportion to ``exp(-eta S_ka)``, where S_ka sums estimates of
-    how much more a loses than k, as far as k was played. The shares p of the classes are those that stay as they
-    are when every class passes its own on by these weights. A share is split evenly over the actions of its class;
-    an action that is best only between two classes takes its part from both. With probability gamma any action is
-    played, which is not marked as exploration. What is seen of action A becomes, for all k and a whose difference
-    A tells of, ``p_k v / P(A) - eta V^2 p_k^2 (sum of 1/P over all that tell of it)``.
+    Class k weights itself and each neighbour a in proportion to ``exp(-eta S_ka)``, where S_ka sums estimates of
+    the loss of a minus that of k, weighted by the share of k. These weights are the transition probabilities of a
+    Markov chain, and the shares p of the classes are its stationary distribution. A share is split evenly over the
+    actions of its class; a degenerate action, which is best only between two classes, takes its part from both.
+    With probability gamma a uniformly drawn action is played, which is not marked as exploration. The feedback of
+    action A adds ``p_k v / P(A) - eta V^2 p_k^2 (sum of 1/P over all actions that observe it)`` for each pair k, a
+    whose difference A observes.
 
     With L, B, V, nu, epsilon and D as on docs/theory/finite-games.md and C actions, the expected regret is at most
     ``(L / eta + eta T B exp(2 eta V nu)) / epsilon + gamma D T``, with ``eta = sqrt(L / ((B + epsilon V C D) T))``
     and ``gamma = eta V C``. For P@n, L = C(m,n) ln(1 + n (m - n)), B = n (n + 1) (1 + n (m - n)) / 4, V = 1/2,
     nu = 2 n, C = n C(m,n), 1 / epsilon = min(n, m - n) and D = n (m - n) / m. Without a horizon eta falls as
-    1 / sqrt(t), and the bound is about sqrt(2) as large, for every T at once.
+    1 / sqrt(t), and the bound holds for every T at once and is about sqrt(2) times as large.
 
-    - gamma is 1/2 at most, and eta as much smaller. `init` warns where the bound is above what can be lost at all.
-    - P@n is learned from the first answer of a round, whatever k is; setftrl uses all, and has the smaller bound.
-    - Any other measure is written down as a game, up to six items. The game may also be any `Game`; then m is the
-      number of its actions and k = 1, the action is the first of the ranking, the answer the number of its symbol.
-    - A round in which an answer is missing that counts is left out as a whole.
-    - ``printed`` is ZT's algorithm to the letter, for P@n: all of a share goes to one action of its class. Its
-      regret grows with T; it is here to be looked at.
+    - gamma is at most 1/2, with eta reduced accordingly. `init` warns if the bound exceeds the largest possible
+      loss.
+    - For P@n the learner uses only the first answer of a round, for any k. setftrl uses all answers and has a
+      smaller bound.
+    - Any other measure is enumerated as a game, which limits it to six items. The learner can also play any
+      `Game`: then m is the number of actions and k = 1, the action is the first item of the ranking, and the
+      answer is the index of its symbol.
+    - A round that lacks an answer the learner uses is skipped.
+    - ``paper_rate`` follows ZT's algorithm to the letter, for P@n: a whole share goes to one action of its class.
+      Its regret is linear in T. It is included for comparison only.
 
     Parameters
     ----------
     measure
-        What is to be learned, or a game.
+        The measure to optimise, or a game.
     horizon
         Rounds T that eta and gamma are tuned for; None if not known.
     max_grade
-        Largest relevance grade; of a game, the largest number of a symbol, whatever is given.
+        Largest relevance grade. For a game it is ignored: the largest symbol index is used.
     paper_rate
-        Whether to leave REDISTRIBUTE out, as ZT do.
+        Whether to omit REDISTRIBUTE, as ZT do.
 
     >>> round(NW2(Precision(2, mean=False), horizon=10**6).bound(Shape(10, 0, 1), 10**6))
     354620
@@ -234,20 +238,18 @@ class NW2:
             check_int("horizon", self.horizon, 1, 10**12)
         object.__setattr__(self, "max_grade", max_grade_of(self.measure, self.max_grade))
         if self.paper_rate and not (isinstance(self.measure, Precision) and self.horizon is not None):
-            raise ValueError(
-                "paper_rate = True: ZT's algorithm is for P@n, as in measure=p@2+sum, and with a horizon"
-            )
+            raise ValueError("paper_rate = True: ZT's algorithm needs P@n, as in measure=p@2+sum, and a horizon")
 
     def init(self, shape: Shape) -> NW2State:
-        """State before the first round."""
+        """Make the state before the first round."""
         tables, constants = self._game(shape)
         if self.paper_rate:
-            rate = most = printed_rate(tables, self.horizon or 1)
+            rate = max_rate = printed_rate(tables, self.horizon or 1)
         else:
-            rate, most = learning_rates(constants, self.horizon)
+            rate, max_rate = learning_rates(constants, self.horizon)
             bound = None if self.horizon is None else regret_bound(constants, self.horizon, anytime=False)
             if self.horizon is not None and bound is not None and bound > constants.reach * self.horizon:
-                what = f"the bound, {bound:,.0f}, is more than can be lost"
+                what = f"the bound, {bound:,.0f}, exceeds the largest possible loss"
                 instead = "; setftrl has a smaller one" if isinstance(self.measure, Precision) else ""
                 warn_short(self.name, self.horizon, what + instead)
         classes = len(tables.actions) - 1
@@ -256,7 +258,7 @@ class NW2:
             rounds=np.zeros(1, dtype=np.int64),
             shares=np.full(classes, 1 / classes),
             rate=rate,
-            most=most,
+            max_rate=max_rate,
             anytime=self.horizon is None,
             even=not self.paper_rate,
             k=shape.k,
@@ -268,38 +270,35 @@ class NW2:
             space=share_space(tables),
         )
 
-    def fault(self, state: NW2State) -> str:
-        """What is wrong with a memory that was read."""
-        if fault := fault_in_numbers(state, "sums", "shares", "space.inverse"):
-            return fault
-        if fault := fault_in_counts(state, "rounds", "space.spent"):
-            return fault
+    def validate_state(self, state: NW2State) -> None:
+        """Raise ValueError if a state read from a file is invalid."""
+        check_numbers(state, "sums", "shares", "space.inverse")
+        check_counts(state, "rounds", "space.spent")
         if not (state.shares.min() >= 0 and abs(state.shares.sum() - 1) < _ROUNDING):
-            return "its shares must be probabilities"
-        return ""
+            raise ValueError("its shares must be probabilities")
 
     def scores(self, state: NW2State, X: Features) -> Floats:
-        """Minus the position of each item in a ranking of the class that has the largest share."""
+        """Return minus the position of each item in a ranking of the class with the largest share."""
         return less_position(state.tables.rankings[state.tables.actions[np.argmax(state.shares)]])
 
     def token_size(self, shape: Shape) -> int:
-        """The explored mark, always 0, the action, eta, and the share of each class."""
+        """Count the explored mark, always 0, the action, eta, and the share of each class."""
         if isinstance(self.measure, Precision):
             return _TOKEN + comb(shape.m, min(self.measure.cutoff, shape.m))
         return _TOKEN + len(self._game(shape)[0].actions) - 1
 
     def n_uniforms(self, shape: Shape) -> int:
-        """One, for the action."""
+        """Return 1: the uniform that selects the action."""
         return 1
 
     def transform_feedback(self, relevance: NDArray[Any]) -> Floats:
-        """1[R > 0] for P@n; for other measures the grade, for a game the number of the symbol."""
+        """Return 1[R > 0] for P@n, the grade for other measures, and the symbol index for a game."""
         if isinstance(self.measure, Precision):
             return self.measure.gain(relevance)
         return relevance.astype(np.float64)
 
     def bound(self, shape: Shape, horizon: int) -> float | None:
-        """The bound of the class docstring; None as printed, where it does not fit, and for long lists."""
+        """Return the bound of the class docstring; None with `paper_rate`, for long lists, or if nothing fits."""
         if self.paper_rate or not self._fits(shape):
             return None
         if isinstance(self.measure, Precision):
@@ -316,9 +315,9 @@ class NW2:
             return None
 
     def _fits(self, shape: Shape) -> bool:
-        """Whether the learner may fit, and will know in time."""
+        """Return whether the learner may fit this shape, and can find out quickly."""
         if isinstance(self.measure, Precision):
-            return comb(shape.m, min(self.measure.cutoff, shape.m)) <= _MOST_CLASSES
+            return comb(shape.m, min(self.measure.cutoff, shape.m)) <= _MAX_CLASSES
         if isinstance(self.measure, Game):
             return True
         fast = shape.m <= _ITEMS_IN_TIME and (self.max_grade + 1) ** shape.m <= _OUTCOMES_IN_TIME
@@ -330,7 +329,7 @@ class NW2:
         m, n = shape.m, self.measure.cutoff
         if not self._fits(shape):
             raise ValueError(
-                f"m = {m}: p@{n}+sum has {comb(m, n):,} classes of rankings, and nw2 goes up to {_MOST_CLASSES:,}; "
-                "setftrl has no such limit"
+                f"m = {m}: p@{n}+sum has {comb(m, n):,} classes of rankings; nw2 takes up to {_MAX_CLASSES:,}; "
+                "use setftrl, which has no such limit"
             )
         return precision_tables(m, n, offset=0.0 if self.paper_rate else 1 / 2), precision_constants(m, n)

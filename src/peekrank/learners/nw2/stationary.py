@@ -1,7 +1,4 @@
-"""The shares of neighbouring classes that stay as they are when each class passes its own on by given weights.
-
-In other words, the stationary distribution of a Markov chain on the neighbours of a game, by kernels.
-"""
+"""Stationary distribution of the Markov chain on neighbouring action classes."""
 
 from __future__ import annotations
 
@@ -13,19 +10,18 @@ from peekrank._jit import kernel
 from peekrank.learners.nw2.tables import Tables
 from peekrank.types import Floats, Ints
 
-# Sums are kept as differences to the sum of the class itself, since Q depends on nothing else. Exponentials are
-# taken of differences to the least sum of a row, and never below exp(-36), so that the chain stays connected in
-# floating point: raising a weight by 2e-16 costs as much as rounding does. Q changes little from round to round,
-# so that the inverse of an earlier round serves for many: one or two corrections, each followed by a new
-# residual, are enough. A new inverse is made if six corrections are not enough, or if many rounds needed more
-# than one. It comes from elimination without subtractions (Grassmann, Taksar & Heyman 1985), which gives shares
-# that are exact to rounding. Three million rounds at m = 5, n = 2, with one set always best and with all alike,
-# left everything finite and shares that add up to 1 within 1e-15. docs/theory/finite-games.md bounds what a
-# residual costs.
-_FARTHEST = 36.0  # exp(-36) is what rounding leaves of 1
+# Sums are stored as differences to the sum of the class itself, because Q depends only on these. Exponentials are
+# taken of differences to the least sum of a row and are at least exp(-36), so that the chain stays connected in
+# floating point; the change of at most 2e-16 is within rounding. Q changes little from round to round, so the
+# inverse of an earlier round serves many rounds: one or two corrections, each followed by a new residual, suffice.
+# A new inverse is computed if six corrections do not suffice, or if many rounds needed more than one. It comes
+# from elimination without subtractions (Grassmann, Taksar & Heyman 1985), which is exact to rounding. We ran three
+# million rounds at m = 5, n = 2, with one set always best and with all equal: all numbers stayed finite, and the
+# shares summed to 1 within 1e-15. docs/theory/finite-games.md bounds the cost of a residual.
+_MAX_EXPONENT = 36.0  # exp(-36) is about the rounding error of 1
 _RESIDUAL = 1e-9
-_CORRECT_UP_TO = 300  # classes; beyond, sweeps are faster
-_INVERT_UP_TO = 1000  # classes; beyond, the matrix is too large
+_CORRECT_UP_TO = 300  # classes; for more, sweeps are faster
+_INVERT_UP_TO = 1000  # classes; for more, the matrix is too large
 _CORRECTIONS, _SWEEPS = 6, 1000
 
 
@@ -36,13 +32,13 @@ class ShareSpace(NamedTuple):
     leaving: Floats  # sum of the weights of proper edges
     total: Floats  # sum of all weights
     flow: Floats  # share over total
-    surplus: Floats  # what comes to a class less what leaves it
-    inverse: Floats  # row c: the flow that is missing where class c has a surplus of 1; from an earlier round
-    spent: Ints  # corrections since that round, beyond the first of each
+    surplus: Floats  # inflow minus outflow of a class
+    inverse: Floats  # row c: the missing flow if class c has a surplus of 1; from an earlier round
+    spent: Ints  # corrections since that round, not counting the first of each round
 
 
 def share_space(tables: Tables) -> ShareSpace:
-    """Memory for the classes of a game."""
+    """Allocate working memory for the classes of a game."""
     edges, classes = len(tables.target), len(tables.edges) - 1
     side = classes if classes <= _INVERT_UP_TO else 0
     leaving, total, flow, surplus = np.zeros((4, classes))
@@ -52,11 +48,12 @@ def share_space(tables: Tables) -> ShareSpace:
 
 
 @kernel
-def settle(sums: Floats, eta: float, t: Tables, space: ShareSpace, shares: Floats) -> None:
-    """Fill the shares p with p Q = p, where class k passes exp(-eta sums) on along its edges, normalised.
+def stationary_distribution(sums: Floats, eta: float, t: Tables, space: ShareSpace, shares: Floats) -> None:
+    """Fill the shares p with p Q = p, where row k of Q is exp(-eta sums) along the edges of class k, normalised.
 
-    The shares that are there are corrected until |p Q - p| adds up to 1e-9: by the inverse of an earlier round or,
-    for more than 300 classes, by sweeps. Where that does not do, and up to 1,000 classes, a new inverse is exact.
+    The present shares are corrected until |p Q - p| sums to at most 1e-9, by the inverse of an earlier round or,
+    for more than 300 classes, by sweeps. If that fails, and for up to 1,000 classes, a new inverse gives them
+    exactly.
     """
     classes, flow = len(shares), space.flow
     if classes == 1:
@@ -78,13 +75,12 @@ def settle(sums: Floats, eta: float, t: Tables, space: ShareSpace, shares: Float
 
 @kernel
 def exponentials(x: Floats) -> None:
-    """Replace each x >= 0 by exp(-x), or exp(-36) where x > 36; to thirteen digits, several at a time.
+    """Replace each x >= 0 by exp(-x), or exp(-36) if x > 36, to thirteen digits.
 
-    A Taylor polynomial of x/128, which is below 0.29, squared seven times; in three parts, which need not wait
-    for each other.
+    This is a Taylor polynomial of x/128 < 0.29, squared seven times. It is computed in three independent parts.
     """
     for i in range(len(x)):
-        z = min(x[i], _FARTHEST) * (-1 / 128)
+        z = min(x[i], _MAX_EXPONENT) * (-1 / 128)
         zz = z * z
         zzzz = zz * zz
         a = (1 + z) + zz * (1 / 2 + z * (1 / 6))
@@ -102,7 +98,7 @@ def exponentials(x: Floats) -> None:
 
 @kernel
 def _weigh(sums: Floats, eta: float, t: Tables, space: ShareSpace) -> None:
-    """Fill the weights of the edges, the largest of each class being 1, and their sums."""
+    """Fill the weights of the edges, scaled to a maximum of 1 per class, and their sums."""
     classes = len(space.total)
     for c in range(classes):
         row, weights = sums[t.edges[c] : t.edges[c + 1]], space.weights[t.edges[c] : t.edges[c + 1]]
@@ -122,7 +118,7 @@ def _weigh(sums: Floats, eta: float, t: Tables, space: ShareSpace) -> None:
 
 @kernel
 def _send(t: Tables, space: ShareSpace, c: int, flow: float) -> None:
-    """Let so much flow of class c go along its edges."""
+    """Send an amount of flow of class c along its edges."""
     begin, end = t.edges[c] + 1, t.edges[c + 1]
     surplus, target, weights = space.surplus, t.target[begin:end], space.weights[begin:end]
     surplus[c] -= flow * space.leaving[c]
@@ -132,7 +128,7 @@ def _send(t: Tables, space: ShareSpace, c: int, flow: float) -> None:
 
 @kernel
 def _balance(t: Tables, space: ShareSpace) -> None:
-    """Fill the surplus that the flow leads to."""
+    """Fill the surplus that results from the flow."""
     space.surplus[:] = 0
     for c in range(len(space.flow)):
         _send(t, space, c, space.flow[c])
@@ -140,7 +136,7 @@ def _balance(t: Tables, space: ShareSpace) -> None:
 
 @kernel
 def _settled(space: ShareSpace) -> bool:
-    """Whether |p Q - p| adds up to little enough."""
+    """Return whether |p Q - p| is small enough."""
     off, shares = 0.0, 0.0
     for c in range(len(space.flow)):
         off += abs(space.surplus[c])
@@ -150,10 +146,10 @@ def _settled(space: ShareSpace) -> bool:
 
 @kernel
 def _correct(t: Tables, space: ShareSpace) -> bool:
-    """Newton's method with the inverse of an earlier round; whether it settled, and the inverse is good enough.
+    """Correct by Newton's method with an earlier inverse; return whether it converged and is still good.
 
-    A new inverse takes as long as ``classes / 2`` corrections. It is due when ``classes`` of them have been made
-    since the last one, beyond the first of each round.
+    A new inverse takes as long as ``classes / 2`` corrections. It is due after ``classes`` corrections since the
+    last one, not counting the first of each round.
     """
     flow, classes = space.flow, len(space.flow)
     for tried in range(_CORRECTIONS):
@@ -173,7 +169,7 @@ def _correct(t: Tables, space: ShareSpace) -> bool:
 
 @kernel
 def _sweep(t: Tables, space: ShareSpace) -> bool:
-    """Gauss and Seidel: class after class sends its surplus on; whether it settled."""
+    """Send on the surplus of class after class (Gauss and Seidel); return whether it converged."""
     for _ in range(_SWEEPS):
         if _settled(space):
             return True
@@ -186,9 +182,10 @@ def _sweep(t: Tables, space: ShareSpace) -> bool:
 
 @kernel
 def _invert(t: Tables, space: ShareSpace, shares: Floats) -> None:
-    """Fill flow and inverse by eliminating all classes but the heaviest, whose flow is 1 and stays as it is.
+    """Fill flow and inverse by eliminating all classes except the heaviest, whose flow stays 1.
 
-    Nothing is ever subtracted (Grassmann, Taksar & Heyman 1985): the flow is exact to rounding, however small.
+    The elimination subtracts nothing (Grassmann, Taksar & Heyman 1985), so the flow is exact to rounding, however
+    small.
     """
     flow, matrix, classes, ground = space.flow, space.inverse, len(shares), 0
     for c in range(classes):
@@ -197,11 +194,11 @@ def _invert(t: Tables, space: ShareSpace, shares: Floats) -> None:
     matrix[:] = 0
     for e in range(len(t.source)):
         matrix[t.source[e], t.target[e]] = space.weights[e]
-    row = space.surplus  # no longer needed; a copy, known not to be a part of the matrix, is twice as fast
+    row = space.surplus  # reused as a buffer: a row that cannot alias the matrix is twice as fast
     for last in range(classes - 1, -1, -1):
         if last == ground:
             continue
-        leaving = 0.0  # to classes that remain
+        leaving = 0.0  # to the remaining classes
         for c in range(classes):
             row[c] = matrix[last, c]
             if c < last or c == ground:

@@ -1,6 +1,6 @@
-"""What NeighborhoodWatch2 knows of a game: classes, neighbours, what actions tell, and the constants of its bound.
+"""Tables of a game for NeighborhoodWatch2: classes, neighbours, estimators, and the constants of the bound.
 
-For P@n all of this is counted; for other games it comes from the geometry of their cells.
+For P@n they are combinatorial; for other games they come from the geometry of the cells.
 """
 
 from __future__ import annotations
@@ -8,34 +8,34 @@ from __future__ import annotations
 from functools import lru_cache
 from itertools import combinations
 from math import comb, exp, log, sqrt
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from peekrank.games.analysis import analyse
-from peekrank.games.cells import Border, orbits
-from peekrank.games.certificate import all_borders
-from peekrank.games.exact.programs import maximise
 from peekrank.games.game import Game
-from peekrank.games.rate import Rate
+from peekrank.games.rates import Rate
 from peekrank.games.theorems import theorem_of
 from peekrank.learners._finite_games import finite
 from peekrank.measures import learnable
 from peekrank.types import Floats, Ints, Measure, Shape
 
-_MOST_VALUES = 10**7  # of all estimates together
+if TYPE_CHECKING:
+    from peekrank.games.cells import Border
+
+_MAX_VALUES = 10**7  # limit for the number of all estimates
 
 
 class Tables(NamedTuple):
-    """A game as the kernels read it.
+    """A game in the form that the kernels read.
 
     Edge e leads from class ``source[e]`` to ``target[e]``, which is the same class or a neighbour; ``reverse[e]``
-    leads back. The edges of class c are ``edges[c]`` to ``edges[c + 1] - 1``, the first of them its own. The
-    actions of class c are ``actions[c]`` to ``actions[c + 1] - 1``; those from ``actions[-1]`` on are degenerate:
-    number d of them loses ``weight[d]`` times what the source of ``border[d]`` does, the rest as its target does.
+    leads back. The edges of class c are ``edges[c]`` to ``edges[c + 1] - 1``, the first of them the loop to
+    itself. The actions of class c are ``actions[c]`` to ``actions[c + 1] - 1``; those from ``actions[-1]`` on are
+    degenerate: the loss of number d is ``weight[d]`` times that of the source of ``border[d]`` plus the rest times
+    that of its target.
 
-    Action a tells of the edges ``told[i]`` for i from ``told_of[a]`` to ``told_of[a + 1] - 1``: where symbol s is
-    seen, ``values[i, s]`` is what it contributes to the loss of the target minus that of the source.
+    Action a observes the edges ``observed[i]`` for i from ``observed_from[a]`` to ``observed_from[a + 1] - 1``. If
+    it shows symbol s, ``values[i, s]`` is its contribution to the loss of the target minus that of the source.
     """
 
     edges: Ints
@@ -45,18 +45,18 @@ class Tables(NamedTuple):
     actions: Ints
     border: Ints
     weight: Floats
-    crowd: int  # the most degenerate actions that touch one class, 1 at least
-    told_of: Ints
-    told: Ints
+    crowd: int  # largest number of degenerate actions at one class, at least 1
+    observed_from: Ints
+    observed: Ints
     values: Floats
     largest: float  # V, the largest of the values
     rankings: Ints  # to show for each action
-    read: int  # how many answers count
+    read: int  # number of answers that are used
     grades: int
 
 
 class Constants(NamedTuple):
-    """What the bound is made of; see docs/theory/finite-games.md."""
+    """Constants of the bound; see docs/theory/finite-games.md."""
 
     entropy: float  # L, the sum over the classes of ln(1 + number of neighbours)
     slope: float  # 1 / epsilon
@@ -64,15 +64,15 @@ class Constants(NamedTuple):
     neighborhood: int  # nu, the size of the largest N+
     actions: int
     largest: float  # V
-    exploring: float  # the most that an action drawn uniformly can lose in a round
-    reach: float  # the most that any action can lose in a round
+    exploring: float  # largest loss of a uniformly drawn action in a round
+    reach: float  # largest loss of any action in a round
 
 
 NOTHING_TO_LEARN = Constants(0.0, 0.0, 0.0, 1, 1, 0.0, 0.0, 0.0)
 
 
 def precision_constants(m: int, n: int) -> Constants:
-    """The constants of P@n with m items.
+    """Return the constants of P@n with m items.
 
     >>> precision_constants(3, 2).variance
     4.5
@@ -93,10 +93,10 @@ def precision_constants(m: int, n: int) -> Constants:
 
 
 def precision_tables(m: int, n: int, offset: float = 1 / 2) -> Tables:
-    """P@n, from its first answer: a class is a set of n items, an action shows one of them on top.
+    """Build the tables of P@n with top-1 feedback: a class is a set of n items, an action puts one of them first.
 
-    Where j replaces i, a set loses R(i) - R(j) more. This is estimated by R(i) - offset where i is on top of the
-    one set, and offset - R(j) where j is on top of the other.
+    If j replaces i, the loss of a set grows by R(i) - R(j). The estimate is R(i) - offset if i is first in the one
+    set, and offset - R(j) if j is first in the other.
 
     >>> tables = precision_tables(4, 2)
     >>> len(tables.edges) - 1, len(tables.target), len(tables.rankings)
@@ -108,10 +108,10 @@ def precision_tables(m: int, n: int, offset: float = 1 / 2) -> Tables:
     inside = np.zeros((len(sets), m), dtype=np.bool_)
     np.put_along_axis(inside, sets, values=True, axis=1)
     others = np.nonzero(~inside)[1].reshape(len(sets), m - n)
-    out = np.broadcast_to(sets[:, :, None], (len(sets), n, m - n))  # item out leaves, item new comes
+    out = np.broadcast_to(sets[:, :, None], (len(sets), n, m - n))  # item `out` leaves, item `new` enters
     new = np.broadcast_to(others[:, None, :], out.shape)
     swapped = np.sort(np.where(np.eye(n, dtype=np.bool_)[:, None], new[..., None], sets[:, None, None, :]), axis=3)
-    number = np.array([[comb(item, p + 1) for p in range(n)] for item in range(m)])  # a set is the sum of these
+    number = np.array([[comb(item, p + 1) for p in range(n)] for item in range(m)])  # a set's index is their sum
     target = number[swapped, np.arange(n)].sum(axis=3)
     degree = 1 + n * (m - n)
     position_of_new = np.count_nonzero(swapped < new[..., None], axis=3)
@@ -119,7 +119,7 @@ def precision_tables(m: int, n: int, offset: float = 1 / 2) -> Tables:
     reverse = target * degree + 1 + position_of_new * (m - n) + position_of_out
     own = np.arange(len(sets))
     every = np.arange(len(sets) * degree).reshape(len(sets), degree)
-    leaving = every[:, 1:].reshape(-1, m - n)  # for each action the edges that take its top item away
+    leaving = every[:, 1:].reshape(-1, m - n)  # for each action, the edges that remove its top item
     rankings = [
         [top, *(i for i in chosen if i != top), *rest]
         for chosen, rest in zip(sets.tolist(), others.tolist(), strict=True)
@@ -134,8 +134,8 @@ def precision_tables(m: int, n: int, offset: float = 1 / 2) -> Tables:
         border=np.zeros(0, dtype=np.int64),
         weight=np.zeros(0),
         crowd=1,
-        told_of=np.arange(0, 2 * leaving.size + 1, 2 * (m - n)),
-        told=np.hstack([leaving, reverse.reshape(leaving.shape)]).ravel(),
+        observed_from=np.arange(0, 2 * leaving.size + 1, 2 * (m - n)),
+        observed=np.hstack([leaving, reverse.reshape(leaving.shape)]).ravel(),
         values=np.tile(np.repeat(np.outer([1, -1], [-offset, 1 - offset]), m - n, axis=0), (len(leaving), 1)),
         largest=max(offset, 1 - offset),
         rankings=np.array(rankings, dtype=np.int64),
@@ -155,8 +155,8 @@ def _nothing_to_learn(ranking: Ints, read: int, grades: int) -> Tables:
         border=none,
         weight=np.zeros(0),
         crowd=1,
-        told_of=np.zeros(2, dtype=np.int64),
-        told=none,
+        observed_from=np.zeros(2, dtype=np.int64),
+        observed=none,
         values=np.zeros((0, grades**read)),
         largest=0.0,
         rankings=ranking[None],
@@ -166,35 +166,35 @@ def _nothing_to_learn(ranking: Ints, read: int, grades: int) -> Tables:
 
 
 def learning_rates(c: Constants, horizon: int | None) -> tuple[float, float]:
-    """Eta, or eta sqrt(t) in round t where no horizon is given, and the largest eta, for which gamma is 1/2."""
+    """Return eta (eta sqrt(t) in round t without a horizon) and the largest eta, at which gamma is 1/2."""
     if c.reach == 0:
         return 1.0, 1.0
-    most = 1 / (2 * c.largest * c.actions)
+    max_rate = 1 / (2 * c.largest * c.actions)
     best = sqrt(c.slope * c.entropy / (c.slope * c.variance + c.largest * c.actions * c.exploring))
-    return (best / sqrt(2), most) if horizon is None else (min(most, best / sqrt(horizon)), most)
+    return (best / sqrt(2), max_rate) if horizon is None else (min(max_rate, best / sqrt(horizon)), max_rate)
 
 
 def regret_bound(c: Constants, horizon: int, *, anytime: bool) -> float:
-    """The bound; docs/theory/finite-games.md has the proof."""
+    """Return the regret bound; docs/theory/finite-games.md has the proof."""
     if c.reach == 0:
         return 0.0
-    rate, most = learning_rates(c, None if anytime else horizon)
+    rate, max_rate = learning_rates(c, None if anytime else horizon)
     explored = c.largest * c.actions * c.exploring
     if not anytime:
         spread = rate * horizon * c.variance * exp(2 * rate * c.largest * c.neighborhood)
         return c.slope * (c.entropy / rate + spread) + rate * horizon * explored
-    steady = (rate / most) ** 2  # rounds before eta begins to fall
-    total, squares = most * horizon, most**2 * horizon  # of eta, added up over the rounds
+    steady = (rate / max_rate) ** 2  # rounds before eta begins to fall
+    total, squares = max_rate * horizon, max_rate**2 * horizon  # sums of eta over the rounds
     if horizon > steady:
         total = rate * (2 * sqrt(horizon) - sqrt(steady))
         squares = rate**2 * (1 + log(horizon / steady))
-    excess = (2 * exp(2 * most * c.largest * c.neighborhood) - 1) / most
+    excess = (2 * exp(2 * max_rate * c.largest * c.neighborhood) - 1) / max_rate
     spread = c.variance * (total + excess * squares)
-    return c.slope * (c.entropy / min(most, rate / sqrt(horizon)) + spread) + total * explored
+    return c.slope * (c.entropy / min(max_rate, rate / sqrt(horizon)) + spread) + total * explored
 
 
 def printed_rate(tables: Tables, horizon: int) -> float:
-    """ZT's eta; a ValueError where its gamma is no probability."""
+    """Return ZT's eta. Raises ValueError if its gamma exceeds 1."""
     K = len(tables.rankings)
     if K > 1 and horizon < K**2 * log(K):
         raise ValueError(
@@ -206,12 +206,15 @@ def printed_rate(tables: Tables, horizon: int) -> float:
 
 @lru_cache(maxsize=16)
 def game_tables(measure: Measure | Game, shape: Shape, max_grade: int) -> tuple[Tables, Constants]:
-    """Tables and constants of a locally observable game; a ValueError names another learner for other games."""
+    """Return tables and constants of a locally observable game. Raises ValueError for other games."""
     if not isinstance(measure, Game):
         theorem = theorem_of(measure, shape.m, shape.k, max_grade + 1)
-        if theorem.rate in (Rate.TWO_THIRDS, Rate.LINEAR):  # known without writing the game down
+        if theorem.rate in (Rate.TWO_THIRDS, Rate.LINEAR):  # known without enumerating the game
             raise ValueError(_refusal(measure, shape, max_grade, theorem.rate, ""))
     game, rankings = finite(measure, shape, max_grade)
+    from peekrank.games.analysis import analyse  # p@n+sum needs none of this
+    from peekrank.games.certificate import all_borders
+
     analysis = analyse(game)
     if analysis.rate not in (Rate.ZERO, Rate.SQRT) or analysis.cells is None:
         raise ValueError(_refusal(measure, shape, max_grade, analysis.rate, analysis.undecided))
@@ -220,9 +223,9 @@ def game_tables(measure: Measure | Game, shape: Shape, max_grade: int) -> tuple[
     if len(classes) == 1:
         return _nothing_to_learn(rankings[classes[0]], shape.k, max_grade + 1), NOTHING_TO_LEARN
     borders = all_borders(game, analysis.cells)
-    if 2 * sum(len(border.neighborhood) for border in borders) * len(game.symbols) > _MOST_VALUES:
+    if 2 * sum(len(border.neighborhood) for border in borders) * len(game.symbols) > _MAX_VALUES:
         raise ValueError(f"m = {shape.m}: {measure} has {len(borders):,} pairs of neighbours, too many for nw2")
-    # of actions with the same losses and the same feedback, one is enough
+    # one of several actions with the same losses and the same feedback is enough
     different = np.unique(np.column_stack([first_of, game.signals]), axis=0, return_index=True)[1]
     watched = sorted({a for border in borders for a in border.neighborhood} & set(different.tolist()))
     degenerate = [a for a in watched if kind[a] == "degenerate"]
@@ -238,14 +241,14 @@ def game_tables(measure: Measure | Game, shape: Shape, max_grade: int) -> tuple[
     for i, around in enumerate(neighbours):
         for j in (i, *(j for j, _ in around)):
             edge_of[i, j] = len(edge_of)
-    told: list[list[tuple[int, Floats]]] = [[] for _ in played]
+    observed: list[list[tuple[int, Floats]]] = [[] for _ in played]
     touching, borders_of, weights = np.zeros(len(classes), dtype=np.int64), [], []
     loss = game.loss
     for border in borders:
         i, j = class_of[border.i], class_of[border.j]
         actions = [a for a in border.neighborhood if a in number]
         for a, values in zip(actions, _estimate(game, loss[border.j] - loss[border.i], actions), strict=True):
-            told[number[a]] += [(edge_of[i, j], values), (edge_of[j, i], -values)]
+            observed[number[a]] += [(edge_of[i, j], values), (edge_of[j, i], -values)]
             if kind[a] == "degenerate":
                 apart = loss[border.i] - loss[border.j]
                 borders_of.append((number[a], edge_of[i, j]))
@@ -262,10 +265,10 @@ def game_tables(measure: Measure | Game, shape: Shape, max_grade: int) -> tuple[
         border=np.array([borders_of[d][1] for d in by_action], dtype=np.int64),
         weight=np.array([weights[d] for d in by_action]),
         crowd=max(1, int(touching.max())),
-        told_of=np.cumsum([0] + [len(of) for of in told]),
-        told=np.array([edge for of in told for edge, _ in of], dtype=np.int64),
-        values=np.array([values for of in told for _, values in of]),
-        largest=float(max(np.abs(values).max() for of in told for _, values in of)),
+        observed_from=np.cumsum([0] + [len(of) for of in observed]),
+        observed=np.array([edge for of in observed for edge, _ in of], dtype=np.int64),
+        values=np.array([values for of in observed for _, values in of]),
+        largest=float(max(np.abs(values).max() for of in observed for _, values in of)),
         rankings=rankings[played],
         read=shape.k,
         grades=max_grade + 1,
@@ -274,20 +277,20 @@ def game_tables(measure: Measure | Game, shape: Shape, max_grade: int) -> tuple[
 
 
 def _estimate(game: Game, difference: Floats, actions: list[int]) -> Floats:
-    """Weights of actions and symbols that add up to the loss difference under every outcome; the smallest."""
+    """Return the smallest weights of actions and symbols that sum to the loss difference under every outcome."""
     symbols = np.arange(len(game.symbols))
     shown = (game.signals[actions][:, None, :] == symbols[:, None]).reshape(-1, len(game.outcomes))
-    # Of a matrix of zeros and ones a singular value that small is 0, and what rounding left of it must not count.
+    # A singular value this small of a 0-1 matrix is a rounding error and counts as 0.
     found: Floats = np.linalg.lstsq(shown.T.astype(np.float64), difference, rcond=1e-10)[0]
     return found.reshape(len(actions), len(symbols))
 
 
 def _game_constants(game: Game, losses: Floats, t: Tables, classes: list[int]) -> Constants:
-    """The constants of a game; `losses` are those of the actions that are played."""
+    """Return the constants of a game; `losses` are those of the actions played."""
     degree, size = np.diff(t.edges), np.diff(t.actions)
     half = 2 if len(t.border) else 1
     N, V = len(size), t.largest
-    # what stands before 1 / (share of the source) and 1 / (share of the target), for each edge
+    # for each edge, the coefficients of 1 / (share of the source) and 1 / (share of the target)
     own, other = np.zeros(len(t.source)), np.zeros(len(t.source))
     proper = t.source != t.target
     own[:] = V**2 * half * size[t.source] ** 2
@@ -299,8 +302,8 @@ def _game_constants(game: Game, losses: Floats, t: Tables, classes: list[int]) -
         neighborhood[e] += 1
     for a in range(len(t.rankings)):
         c = int(np.searchsorted(t.actions, a, side="right")) - 1
-        for i in range(t.told_of[a], t.told_of[a + 1]):
-            e, square = t.told[i], float(np.square(t.values[i]).max())
+        for i in range(t.observed_from[a], t.observed_from[a + 1]):
+            e, square = t.observed[i], float(np.square(t.values[i]).max())
             if c >= N:
                 own[e] += 2 * t.crowd * square
                 other[e] += 2 * t.crowd * square
@@ -323,10 +326,14 @@ def _game_constants(game: Game, losses: Floats, t: Tables, classes: list[int]) -
 
 
 def _slope(game: Game, t: Tables, classes: list[int]) -> float:
-    """1 / epsilon: the most by which a class c is worse than another, where no neighbour is better by more than 1.
+    """Return 1 / epsilon: how much worse a class can be than another if no neighbour is better by more than 1.
 
-    One class of each orbit is enough; that the other is best need not be asked, for the best is worse off most.
+    One class of each orbit is enough. The other class need not be constrained to be the best, because the maximum
+    is attained there.
     """
+    from peekrank.games.cells import orbits
+    from peekrank.games.exact.programs import maximise
+
     loss, first = game.loss[classes], orbits(game)[classes]
     greatest = 1.0
     for c in np.unique(first, return_index=True)[1]:
@@ -341,11 +348,11 @@ def _slope(game: Game, t: Tables, classes: list[int]) -> float:
 def _refusal(measure: Measure | Game, shape: Shape, max_grade: int, rate: Rate | None, undecided: str) -> str:
     name = "this game" if isinstance(measure, Game) else f"measure = {measure}, m = {shape.m}, k = {shape.k}"
     if rate is None:
-        return f"{name}: nw2 needs a game that is locally observable, and it is undecided: {undecided}"
+        return f"{name}: nw2 needs a locally observable game, and the analysis could not decide that: {undecided}"
     if rate is Rate.LINEAR:
         return (
-            f"{name}: hopeless, no learner can keep its regret from growing with T; reveal more, or change what "
-            "is paid for"
+            f"{name}: hopeless, the regret of every learner grows linearly with T; show more feedback or change "
+            "the measure"
         )
     instead = "feedexp3"
     if not isinstance(measure, Game):

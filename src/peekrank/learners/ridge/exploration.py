@@ -1,10 +1,10 @@
-"""How ridge ranks: by score, with questions where the list is in doubt, or by weights drawn from the posterior."""
+"""Rankings of ridge: by score with exploration in proportion to doubt, or by posterior sampling."""
 
 from __future__ import annotations
 
 from math import e, log, sqrt
 
-from peekrank._jit import eight, kernel, put, same, total
+from peekrank._jit import kernel, vload, vsplat, vstore, vsum
 from peekrank.kernels.exploration import (
     fill_doubts,
     fill_exploration_costs,
@@ -15,40 +15,40 @@ from peekrank.kernels.exploration import (
 from peekrank.kernels.sorting import move_up, sort_descending
 from peekrank.kernels.triangular import BLOCK, block_dot, solve, solve_transposed
 from peekrank.kernels.vectors import all_finite, copy, fill_normals
-from peekrank.learners.ridge.regression import look_at
-from peekrank.learners.ridge.state import ONE, ROUNDS, RidgeState, answers_per_column, deviation, most_weight
+from peekrank.learners.ridge.regression import observe_features
+from peekrank.learners.ridge.state import ONE, ROUNDS, RidgeState, answers_per_column, max_weight, noise_std
 from peekrank.types import Features, Floats, Ints
 
-_LASTING = 0.1  # a round asks about anything with probability 0.1 (1 + answers per column)^(-1/3) at least
-_FORCED = 0.3  # a round that samples forces a question with probability min(1, 0.3 k) t^(-1/3)
+_LASTING = 0.1  # a round explores a uniform item with probability at least 0.1 (1 + answers per column)^(-1/3)
+_FORCED = 0.3  # a sampling round shows a uniform item with probability min(1, 0.3 k) t^(-1/3)
 
 
 @kernel
 def _fill_widths(s: RidgeState, n: int) -> None:
-    """How far each score may be off, but for what all of the list have in common; by item."""
+    """Fill in the confidence width of each score, up to what all items of the list have in common."""
     d, own = len(s.w), s.sides[len(s.w), ONE]
     solve_transposed(s.R, s.ends, s.panel, s.U, n)
     centre, ones = s.centre, s.x
     for j in range(d):
         ones[j] = s.sides[j, ONE] / own if own > 0 else 0.0
     for j in range(0, d, BLOCK):
-        summed = eight(s.U[0], j)
+        summed = vload(s.U[0], j)
         for i in range(1, n):
-            summed = summed + eight(s.U[i], j)
-        put((1 / n) * summed, centre, j)
-    unit = s.confidence * deviation(s) * sqrt(log(e + s.sums[ROUNDS]))
+            summed = summed + vload(s.U[i], j)
+        vstore((1 / n) * summed, centre, j)
+    unit = s.confidence * noise_std(s) * sqrt(log(e + s.sums[ROUNDS]))
     for i in range(n):
-        squares = along = same(0.0)
+        squares = along = vsplat(0.0)
         for j in range(0, d, BLOCK):
-            u = eight(s.U[i], j) - eight(centre, j)
-            squares, along = squares + u * u, along + u * eight(ones, j)
-        constant = total(along)
-        s.sampled[i] = unit * sqrt(total(squares) + constant * constant)
+            u = vload(s.U[i], j) - vload(centre, j)
+            squares, along = squares + u * u, along + u * vload(ones, j)
+        intercept = vsum(along)
+        s.sampled[i] = unit * sqrt(vsum(squares) + intercept * intercept)
 
 
 @kernel
 def _noise(s: RidgeState, n: int) -> float:
-    """Which share of the variance of a list's scores is expected to be error, by their widths."""
+    """Return the share of the variance of a list's scores that is expected to be error, by their widths."""
     unit = s.confidence * sqrt(log(e + s.sums[ROUNDS]))
     error = spread = mean = 0.0
     for i in range(n):
@@ -60,42 +60,42 @@ def _noise(s: RidgeState, n: int) -> float:
 
 
 @kernel
-def _anything(s: RidgeState, n: int) -> float:
-    """How often to ask about anything: while scores are mostly noise, and ever less often after that."""
+def _uniform_explore_rate(s: RidgeState, n: int) -> float:
+    """Return the rate of uniform exploration: high while scores are mostly noise, then falling."""
     return float(max(s.uniform * _noise(s, n), _LASTING * (1 + answers_per_column(s)) ** (-1 / 3)))
 
 
 @kernel
-def _ask(s: RidgeState, k: int, uniform: float, ranking: Ints) -> None:
-    """Move the item that a question is about to position k."""
+def _explore(s: RidgeState, k: int, uniform: float, ranking: Ints) -> None:
+    """Move the explored item, if any, to position k."""
     n = len(ranking)
-    means, widths, weights, questions = s.means[:n], s.widths[:n], s.weights[:n], s.questions[:n]
+    means, widths, weights, explore_probs = s.means[:n], s.widths[:n], s.weights[:n], s.explore_probs[:n]
     _fill_widths(s, n)
     if not all_finite(s.sampled[:n]):
         return
     for p in range(n):
         means[p], widths[p] = s.scores[ranking[p]], s.sampled[ranking[p]]
     fill_doubts(means, widths, weights, s.doubts[:n], s.space)
-    fill_exploration_costs(means, weights, k, s.prices[:n])
-    fill_exploration_probs(s.doubts[:n], widths, s.prices[:n], k, s.explore_rate, questions)
+    fill_exploration_costs(means, weights, k, s.costs[:n])
+    fill_exploration_probs(s.doubts[:n], widths, s.costs[:n], k, s.explore_rate, explore_probs)
     if s.uniform > 0:
-        floor_probs(questions, k, _anything(s, n) / n)
-    position = sample_position(questions, k, uniform)
+        floor_probs(explore_probs, k, _uniform_explore_rate(s, n) / n)
+    position = sample_position(explore_probs, k, uniform)
     if position >= 0:
         move_up(ranking, position, k - 1)
 
 
 @kernel
 def _sample(s: RidgeState, k: int, uniforms: Floats, ranking: Ints) -> None:
-    """Show the k best by weights drawn from the posterior, one of them replaced by a uniform item now and then."""
+    """Show the k best items by weights drawn from the posterior; sometimes a uniform item replaces one."""
     n, d = len(ranking), len(s.w)
     fill_normals(uniforms[2:], s.y)
     own = s.sides[d, ONE]
-    constant = s.y[d] / own if own > 0 else 0.0
+    intercept = s.y[d] / own if own > 0 else 0.0
     for j in range(d):
-        s.x[j] = s.y[j] - s.sides[j, ONE] * constant
+        s.x[j] = s.y[j] - s.sides[j, ONE] * intercept
     solve(s.R, s.ends, s.panel, s.x)
-    unit, sampled = s.confidence * deviation(s), s.sampled[:n]
+    unit, sampled = s.confidence * noise_std(s), s.sampled[:n]
     copy(s.scores[:n], sampled)
     for i in range(n):
         sampled[i] += unit * block_dot(s.U[i], s.x)
@@ -103,7 +103,7 @@ def _sample(s: RidgeState, k: int, uniforms: Floats, ranking: Ints) -> None:
         return
     sort_descending(sampled, s.drawn[:n], s.sorting)
     forced = uniforms[0] < min(0.5, min(1.0, _FORCED * k) * (s.sums[ROUNDS] + 1) ** (-1 / 3))
-    chosen = sampled  # from here on: whether an item is shown
+    chosen = sampled  # reused: whether an item is shown
     chosen[:] = 0
     for p in range(k):
         chosen[s.drawn[p]] = 1
@@ -124,12 +124,12 @@ def _sample(s: RidgeState, k: int, uniforms: Floats, ranking: Ints) -> None:
 
 @kernel
 def _sort(s: RidgeState, X: Features, ranking: Ints) -> bool:
-    """Show the items by score; whether something can be asked about."""
+    """Sort the items by score, and return whether exploration is possible."""
     n = len(ranking)
     order = s.order[:n]
-    look_at(s, X)
-    s.questions[:n] = 0
-    if not all_finite(s.scores[:n]):  # of weights that have overflowed nothing can be learned
+    observe_features(s, X)
+    s.explore_probs[:n] = 0
+    if not all_finite(s.scores[:n]):  # the weights have overflowed
         for i in range(n):
             order[i] = ranking[i] = i
         return False
@@ -140,7 +140,7 @@ def _sort(s: RidgeState, X: Features, ranking: Ints) -> bool:
 
 @kernel
 def _mark(s: RidgeState, ranking: Ints, token: Floats) -> None:
-    """Whether others than the best are shown; each answer counts once."""
+    """Mark the round if it does not show the best items, and give each answer weight 1."""
     for p in range(min(s.k, len(ranking))):
         if ranking[p] != s.order[p]:
             token[0] = 1
@@ -149,35 +149,35 @@ def _mark(s: RidgeState, ranking: Ints, token: Floats) -> None:
 
 @kernel
 def propensities(s: RidgeState, X: Features, ranking: Ints, token: Floats, out: Floats) -> None:
-    """After `rank_by_doubt`; by sampling they are integrals over the posterior."""
+    """Fill in the propensities after `rank_by_doubt`; for sampling they are integrals over the posterior."""
     n = len(ranking)
-    k, questions = min(s.k, n), 0.0
+    k, explore_probs = min(s.k, n), 0.0
     for p in range(n):
-        out[s.order[p]] = 1.0 if p < k else s.questions[p]
-        questions += s.questions[p]
-    out[s.order[k - 1]] -= questions
+        out[s.order[p]] = 1.0 if p < k else s.explore_probs[p]
+        explore_probs += s.explore_probs[p]
+    out[s.order[k - 1]] -= explore_probs
 
 
 @kernel
 def off_policy(s: RidgeState, X: Features, ranking: Ints, propensities: Floats, token: Floats) -> None:
-    """Weigh answers by how seldom their items are seen, as far as the number of answers allows."""
-    most = most_weight(s)
+    """Weight answers by their inverse propensities, up to a limit that grows with the number of answers."""
+    limit = max_weight(s)
     for p in range(min(s.k, len(ranking))):
         propensity = propensities[ranking[p]]
-        token[1 + p] = 1 / propensity if most * propensity > 1 else most
+        token[1 + p] = 1 / propensity if limit * propensity > 1 else limit
 
 
 @kernel
 def exploit(s: RidgeState, X: Features, ranking: Ints, token: Floats) -> None:
-    """The items by score."""
+    """Sort the items by score."""
     _sort(s, X, ranking)
 
 
 @kernel
-def ask_in_doubt(s: RidgeState, X: Features, uniforms: Floats, ranking: Ints, token: Floats) -> None:
-    """Move an item that is asked about to position k; `exploit` comes before."""
+def explore_in_doubt(s: RidgeState, X: Features, uniforms: Floats, ranking: Ints, token: Floats) -> None:
+    """Move the explored item, if any, to position k; `exploit` comes first."""
     if s.k < len(ranking) and all_finite(s.scores[: len(ranking)]):
-        _ask(s, s.k, uniforms[0], ranking)
+        _explore(s, s.k, uniforms[0], ranking)
     _mark(s, ranking, token)
     seen = s.sampled[: len(ranking)]
     propensities(s, X, ranking, token, seen)
@@ -186,14 +186,14 @@ def ask_in_doubt(s: RidgeState, X: Features, uniforms: Floats, ranking: Ints, to
 
 @kernel
 def rank_by_doubt(s: RidgeState, X: Features, uniforms: Floats, ranking: Ints, token: Floats) -> None:
-    """Show the items by score, but for an item that is asked about."""
+    """Show the items by score, except for the explored item."""
     exploit(s, X, ranking, token)
-    ask_in_doubt(s, X, uniforms, ranking, token)
+    explore_in_doubt(s, X, uniforms, ranking, token)
 
 
 @kernel
 def rank_by_sampling(s: RidgeState, X: Features, uniforms: Floats, ranking: Ints, token: Floats) -> None:
-    """Show first what is best by weights drawn from the posterior."""
+    """Show the best items by weights drawn from the posterior."""
     if _sort(s, X, ranking):
         _sample(s, s.k, uniforms, ranking)
     _mark(s, ranking, token)

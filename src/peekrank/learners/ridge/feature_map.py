@@ -1,4 +1,4 @@
-"""Columns that ridge adds to the features: squares, products, random waves."""
+"""Feature map of ridge: squares, products and random waves."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ class FeatureMap(NamedTuple):
     directions: Floats
     phases: Floats
     units: Floats  # of features, for waves; 0 before a feature has varied within a list
-    z: Floats  # memory for an item
+    z: Floats  # working memory for an item
 
 
-def make_feature_map(d: int, most: int) -> FeatureMap:
-    """Squares of all features, then all products of two; waves for what there is no room for.
+def make_feature_map(d: int, limit: int) -> FeatureMap:
+    """Make a feature map: squares of all features, then all products of two, or random waves if they do not fit.
 
-    All squares and products take d (d + 1)/2 columns. If there are fewer, squares come if there is room for all of
-    them, and the rest are random waves ``cos(v . z + b)`` of the standardised features z, with v normal of mean
-    square length 1 and b uniform: with many of them a sum of waves is any smooth function (Rahimi & Recht 2007).
-    They are the same ones for equal d and `most`, on every machine.
+    All squares and products take d (d + 1)/2 columns. If `limit` is smaller, the map has all squares if they fit,
+    and the rest are random waves ``cos(v . z + b)`` of the standardised features z, with v normal of mean square
+    length 1 and b uniform: with many of them, sums of waves approximate any smooth function (Rahimi & Recht 2007).
+    The waves depend only on d and `limit` and are the same on every machine.
 
     >>> make_feature_map(2, 5).factors
     array([[0, 1, 0],
@@ -40,8 +40,8 @@ def make_feature_map(d: int, most: int) -> FeatureMap:
     """
     squares = np.tile(np.arange(d), (2, 1))
     both = np.hstack([squares, np.array(np.triu_indices(d, 1))])
-    factors = both if both.shape[1] <= most else squares if d <= most else squares[:, :0]
-    waves = most - factors.shape[1] if both.shape[1] > most else 0
+    factors = both if both.shape[1] <= limit else squares if d <= limit else squares[:, :0]
+    waves = limit - factors.shape[1] if both.shape[1] > limit else 0
     normals = np.empty(waves * d + waves * d % 2)
     uniforms = _scattered(len(normals) + waves)
     fill_normals(uniforms[: len(normals)], normals)
@@ -55,7 +55,7 @@ def make_feature_map(d: int, most: int) -> FeatureMap:
 
 
 def _scattered(count: int) -> Floats:
-    """Numbers in [0, 1) that look random, the same ones for ever: splitmix64 (Steele, Lea & Flood 2014)."""
+    """Return fixed pseudorandom numbers in [0, 1): splitmix64 (Steele, Lea & Flood 2014)."""
     with np.errstate(over="ignore"):
         z = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
         z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -65,7 +65,7 @@ def _scattered(count: int) -> Floats:
 
 @kernel
 def fill_units(X: Features, t: FeatureMap) -> None:
-    """Take the unit of each feature from the first list in which it varies."""
+    """Set the unit of each feature from the first list in which it varies."""
     for j in range(t.units.shape[1]):
         if t.units[1, j] == 0:
             mean = squares = 0.0
@@ -80,7 +80,7 @@ def fill_units(X: Features, t: FeatureMap) -> None:
 
 @kernel
 def expand_row(features: Features, t: FeatureMap, out: Floats) -> None:
-    """An item's features, then products and waves, then zeros."""
+    """Fill `out` with an item's features, then products and waves, then zeros."""
     copy(features, out)
     d, products, waves = len(features), t.factors.shape[1], len(t.phases)
     for p in range(products):

@@ -1,4 +1,4 @@
-"""Ridge: Bayesian linear regression of relevance on features; explores where a list is in doubt."""
+"""The learner class of ridge."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from peekrank._util.validate import check_choice, check_int, check_positive
 from peekrank.kernels.exploration import doubt_space
 from peekrank.kernels.sorting import sort_space
 from peekrank.kernels.triangular import BLOCK, aligned, panel, row_ends, whole_blocks
-from peekrank.learners._shared import fault_in_numbers, off_policy_unchanged
+from peekrank.learners._shared import check_numbers, off_policy_unchanged
 from peekrank.learners.ridge.exploration import (
-    ask_in_doubt,
     exploit,
+    explore_in_doubt,
     off_policy,
     propensities,
     rank_by_doubt,
@@ -27,10 +27,10 @@ from peekrank.learners.ridge.state import COUNT, ONE, REFRESH, RENEW, RESERVE, S
 from peekrank.types import Features, Floats, Kernels, Shape
 
 Explore = Literal["doubt", "sampling"]
-_UNIFORM = 1.2  # questions about anything, in the share of noise in the scores of a list
-MOST_COLUMNS = 2000  # of the factor, which is a matrix of so many rows and columns
+_UNIFORM = 1.2  # uniform exploration, relative to the share of noise in the scores of a list
+MAX_COLUMNS = 2000  # of the factor, a square matrix
 
-# rank looks at columns
+# rank observes features
 _BY_DOUBT = Kernels(
     rank_by_doubt,
     update,
@@ -38,47 +38,47 @@ _BY_DOUBT = Kernels(
     counts_rounds=True,
     off_policy=off_policy,
     exploit=exploit,
-    explore=ask_in_doubt,
+    explore=explore_in_doubt,
 )
 _BY_SAMPLING = Kernels(rank_by_sampling, update, counts_rounds=True, off_policy=off_policy_unchanged)
 
 
 @dataclass(frozen=True)
 class Ridge:
-    """Order items by a Bayesian linear regression of relevance on features; ask where the order is in doubt.
+    """Rank by a Bayesian linear regression of relevance on features, and explore where the order is in doubt.
 
-    Relevance is taken to be ``w . x + c`` plus noise of unknown variance, where c may be anything, and the weight
-    of a column of variance v has the prior variance noise/v. The weights are solved for after each round: few
-    rounds suffice, there is no step size, and columns may have any scale. Answers count whenever they come,
-    whatever was answered beside them.
+    The model of relevance is ``w . x + c`` plus noise of unknown variance. c has a flat prior, and the weight of a
+    column of variance v has the prior variance noise/v. The learner solves for the weights after each round, so
+    few rounds suffice, there is no step size, and columns may have any scale. Every answer counts, whenever it
+    arrives and whichever other items were answered.
 
-    By doubt (see doubtsort): u_i is how far the score of item i may be off against the mean of its list, D_i what
-    this puts at stake in the list, by the discount of DCG. An item below position k is moved to position k with
-    probability ``share u_i D_i / price``, where the price is what that costs by the scores. Each may be asked
-    about, with probability ``1.2 rho/n`` at least, where rho is the share of the variance of a list's scores that
-    is expected to be error, and ``0.1 (1 + N/d)^(-1/3)/n`` after N answers in d columns. An answer is weighed by
-    the inverse of its item's probability to be seen, up to ``(N/d)^0.6``: few answers are fitted as they are, many
-    as if whole lists were seen. By sampling: the k best by weights drawn from the posterior are shown, in the
-    order of their scores; now and then a uniform item replaces one.
+    With ``explore=doubt`` (see doubtsort), u_i is the confidence width of the score of item i relative to the mean
+    of its list, and D_i is the doubt, by the discount of DCG. An item below position k is moved to position k with
+    probability ``explore_rate u_i D_i / cost``, where the cost is computed from the scores. Every item is explored
+    with probability at least ``1.2 rho/n``, where rho is the share of the variance of a list's scores that is
+    expected to be error, and at least ``0.1 (1 + N/d)^(-1/3)/n`` after N answers in d columns. An answer has the
+    weight of its inverse propensity, up to ``(N/d)^0.6``: few answers are fitted unweighted, many as if whole
+    lists were seen. With ``explore=sampling`` the learner shows the k best items by weights drawn from the
+    posterior, in the order of their scores. Sometimes a uniform item replaces one.
 
-    Answers to what somebody else showed count as well: ``kernels.off_policy`` gives the token that ``update`` needs;
-    with a token of zeros each answer counts once.
+    The learner can use feedback on rankings that others chose: ``kernels.off_policy`` gives the token that
+    ``update`` needs. With a token of zeros each answer counts once.
 
-    A round takes time in proportion to the square of the number of columns; columns that are mostly 0, such as
-    one-hot ones, cost less.
+    The time of a round is proportional to the square of the number of columns. Columns that are mostly 0, such as
+    one-hot columns, cost less.
 
     Parameters
     ----------
     explore
-        By doubt, or by posterior sampling, which takes less time where features are many.
+        "doubt", or "sampling" from the posterior, which is faster with many features.
     confidence
-        Factor of the posterior's deviation; of what is drawn, too.
+        Factor of the posterior standard deviation, for widths and for sampling.
     explore_rate
-        Share of what doubt may cost that is spent on questions.
+        Share of the possible loss from doubt that is spent on exploration.
     decay
-        What was learned is multiplied by this at each answer: less than 1 to follow change.
+        Factor of the past at each answer. A value below 1 follows change.
     expand
-        Columns to add: all squares and products of features if there is room for them; if not, random waves, after
+        Number of columns to add: all squares and products of features if they fit; otherwise random waves, after
         the squares if these fit.
 
     >>> from peekrank import Agent
@@ -105,27 +105,29 @@ class Ridge:
     max_grade: ClassVar[int] = 255
     horizon: ClassVar[None] = None
     measure: ClassVar[None] = None
-    persistent: ClassVar[tuple[str, ...]] = ("R", "ends", "sides", "w", "prior", "moments", "sums", "lift.units")
+    persistent: ClassVar[tuple[str, ...]] = (
+        *("R", "ends", "sides", "w", "prior", "moments", "sums"), "feature_map.units",
+    )  # fmt: skip
 
     def __post_init__(self) -> None:
         check_choice("explore", self.explore, Explore)
         check_positive("confidence", self.confidence)
         check_positive("explore_rate", self.explore_rate)
         if not 0.5 <= self.decay <= 1:
-            raise ValueError(f"forget = {self.decay!r}: must be a number from 0.5 to 1, as in 0.999")
-        check_int("expand", self.expand, 0, MOST_COLUMNS)
+            raise ValueError(f"decay = {self.decay!r}: must be a number from 0.5 to 1, as in 0.999")
+        check_int("expand", self.expand, 0, MAX_COLUMNS)
 
     @property
     def kernels(self) -> Kernels:
-        """Those that explore in this way."""
+        """Return the kernels for this kind of exploration."""
         return _BY_DOUBT if self.explore == "doubt" else _BY_SAMPLING
 
     def init(self, shape: Shape) -> RidgeState:
-        """State before the first round."""
+        """Make the state before the first round."""
         m, columns, feature_map = shape.m, self._columns(shape.d), make_feature_map(shape.d, self.expand)
         sums = np.zeros(10)
         sums[REFRESH], sums[RESERVE] = 1, _added(shape.d, self.expand)
-        scores, sampled, means, widths, doubts, prices, questions = (np.zeros(m) for _ in range(7))
+        scores, sampled, means, widths, doubts, costs, explore_probs = (np.zeros(m) for _ in range(7))
         return RidgeState(
             R=aligned(columns, columns),
             ends=row_ends(columns),
@@ -155,69 +157,69 @@ class Ridge:
             means=means,
             widths=widths,
             doubts=doubts,
-            prices=prices,
-            questions=questions,
+            costs=costs,
+            explore_probs=explore_probs,
             space=doubt_space(m),
             sorting=sort_space(m),
         )
 
     def _columns(self, d: int) -> int:
         columns = d + _added(d, self.expand)
-        if columns > MOST_COLUMNS:
+        if columns > MAX_COLUMNS:
             expanded = f" and expand = {self.expand}" if self.expand else ""
             raise ValueError(
-                f"d = {d:,}{expanded}: {self.name} keeps a matrix of {columns:,} rows and columns, and its time "
-                f"grows with the square; it takes {MOST_COLUMNS:,} at most. Use rtopkf, whose time grows with d"
+                f"d = {d:,}{expanded}: {self.name} would need a matrix of {columns:,} rows and columns; "
+                f"the limit is {MAX_COLUMNS:,}. Use rtopkf, whose time grows only linearly with d"
             )
         return whole_blocks(columns)
 
     def token_size(self, shape: Shape) -> int:
-        """Whether the first k are others than the best ones by score, and how often each of k answers counts."""
+        """Return 1 + k: the explored mark (whether the best k are not shown) and the weights of k answers."""
         return 1 + shape.k
 
     def n_uniforms(self, shape: Shape) -> int:
-        """One for a question; or two for a forced one, and one for each column and for the constant, made even."""
+        """Return 1; for sampling, 2 plus an even number of uniforms for the columns and the intercept."""
         return 1 if self.explore == "doubt" else 2 + 2 * (self._columns(shape.d) // 2 + 1)
 
     def transform_feedback(self, relevance: NDArray[Any]) -> Floats:
-        """The grades as they are."""
+        """Return the grades unchanged."""
         return np.asarray(relevance, dtype=np.float64)
 
     def weights(self, state: RidgeState) -> Features:
-        """The weight of each column: the features, then what the feature map adds."""
+        """Return the weight of each column: the features, then those of the feature map."""
         return state.w[: state.d + _added(state.d, self.expand)].astype(np.float32)
 
     def scores(self, state: RidgeState, X: Features) -> Floats:
-        """What is expected of each item, but for a constant."""
+        """Return the expected relevance of each item, up to a constant."""
         scores = np.empty(len(X))
         feature_map = state.feature_map._replace(
             z=np.empty(len(state.feature_map.z))
-        )  # whose memory may be another's at work
+        )  # a copy, because another thread may be using its memory
         fill_scores(X, feature_map, state.w, np.empty(len(state.w)), scores)
         return scores
 
-    def fault(self, state: RidgeState) -> str:
-        """What is wrong with a memory that was read."""
+    def validate_state(self, state: RidgeState) -> None:
+        """Raise ValueError if a state read from a file is invalid."""
         columns = len(state.w)
-        if fault := fault_in_numbers(state, *self.persistent):
-            return fault
+        check_numbers(state, *self.persistent)
         if not np.all((row_ends(columns) <= state.ends) & (state.ends <= columns) & (state.ends % BLOCK == 0)):
-            return "its rows do not end where they can"
+            raise ValueError("its ends must be multiples of a block, from the diagonal to the last column")
         if np.tril(state.R, -1).any():
-            return "there is something below the diagonal of its triangle"
+            raise ValueError("its R must be upper triangular")
         own, moments = state.sides[-1:, ONE], state.moments[[COUNT, SQUARES]]
         if min(numbers.min() for numbers in (np.diag(state.R), own, state.prior, moments, state.sums)) < 0:
-            return "its sums of squares are below 0"
-        return "" if state.sums[RENEW] < columns else "there is no column whose prior it could renew"
+            raise ValueError("its sums of squares must not be below 0")
+        if not state.sums[RENEW] < columns:
+            raise ValueError("its sums must name a column whose prior is renewed next")
 
     def failure(self, state: RidgeState) -> str:
-        """Why nothing is learned any more; empty if nothing is wrong."""
+        """Return why the learner has stopped learning; empty while it is healthy."""
         return "" if np.isfinite(state.w).all() else "weights have overflowed: features are too large"
 
     def bound(self, shape: Shape, horizon: int) -> None:
-        """None: nothing is promised if relevance is not linear in the features."""
+        """Return None: there is no bound if relevance is not linear in the features."""
 
 
 def _added(d: int, expand: int) -> int:
-    """How many columns a feature map adds: not more than there are squares and products."""
+    """Return the number of columns that a feature map adds, at most that of all squares and products."""
     return min(expand, d * (d + 1) // 2)

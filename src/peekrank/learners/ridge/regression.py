@@ -1,4 +1,4 @@
-"""The regression of ridge: columns looked at, answers rotated in, the prior kept to their scale."""
+"""The regression of ridge: observe features, add answers, and rescale the prior."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from math import log, sqrt
 
 import numpy as np
 
-from peekrank._jit import eight, kernel, nonzero, put
+from peekrank._jit import kernel, vload, vnonzero, vstore
 from peekrank.kernels.triangular import BLOCK, block_dot, cholesky, rotate, solve, square
 from peekrank.learners.ridge.feature_map import FeatureMap, expand_row, fill_units
 from peekrank.learners.ridge.state import (
@@ -27,26 +27,26 @@ from peekrank.learners.ridge.state import (
     SUM,
     WEIGHTS,
     RidgeState,
-    constant,
-    most_weight,
+    intercept,
+    max_weight,
 )
 from peekrank.types import Features, Floats, Ints
 
-_LAST_REFRESH = 2048  # rounds after which the prior is as it is, but for that of a feature map
-_STEP = 4.0  # by which the prior precision of a feature map is changed
+_LAST_REFRESH = 2048  # rounds after which the prior is fixed, except for that of a feature map
+_STEP = 4.0  # factor by which the prior precision of a feature map is changed
 
 
 @kernel
 def fill_scores(X: Features, expanded: FeatureMap, w: Floats, row: Floats, scores: Floats) -> None:
-    """What is expected of each item, but for a constant."""
+    """Fill in the expected relevance of each item, up to a constant."""
     for i in range(len(X)):
         expand_row(X[i], expanded, row)
         scores[i] = block_dot(row, w)
 
 
 @kernel
-def look_at(s: RidgeState, X: Features) -> None:
-    """Score all items, take notice of their features, and keep them."""
+def observe_features(s: RidgeState, X: Features) -> None:
+    """Score all items, update the moments of their features, and store the rows."""
     d = len(s.w)
     fill_units(X, s.feature_map)
     count, total, squares = s.moments[COUNT], s.moments[SUM], s.moments[SQUARES]
@@ -54,13 +54,13 @@ def look_at(s: RidgeState, X: Features) -> None:
         expand_row(X[i], s.feature_map, s.U[i])
         s.scores[i] = block_dot(s.U[i], s.w)
     for j in range(0, d, BLOCK):
-        c, t, q = eight(count, j), eight(total, j), eight(squares, j)
+        c, t, q = vload(count, j), vload(total, j), vload(squares, j)
         for i in range(len(X)):
-            x = eight(s.U[i], j)
-            c, t, q = c + nonzero(x), t + x, q + x * x
-        put(c, count, j)
-        put(t, total, j)
-        put(q, squares, j)
+            x = vload(s.U[i], j)
+            c, t, q = c + vnonzero(x), t + x, q + x * x
+        vstore(c, count, j)
+        vstore(t, total, j)
+        vstore(q, squares, j)
     s.sums[ITEMS] += len(X)
     for j in range(d):
         if s.prior[j] == 0 and count[j] > 0:
@@ -69,11 +69,11 @@ def look_at(s: RidgeState, X: Features) -> None:
 
 @kernel
 def _precision(s: RidgeState, j: int) -> float:
-    """The prior precision of a weight: the column's variance, or its mean square if it is constant.
+    """Return the prior precision of a weight: the column's variance, or its mean square if it is constant.
 
-    It is divided by the share of items for which the column is not 0: the weight of a one-hot column has the same
-    prior however rarely it is hot. ExpandsFeatures columns have it multiplied, at first by their number: all of them
-    together are expected to matter as much as one feature.
+    It is divided by the share of items for which the column is not 0, so that the prior of a one-hot column does
+    not depend on how often it is 1. For the columns of a feature map it has a factor, at first their number:
+    together they are expected to matter as much as one feature.
     """
     squares = s.moments[SQUARES, j]
     spread = squares - s.moments[SUM, j] ** 2 / s.sums[ITEMS]
@@ -83,13 +83,13 @@ def _precision(s: RidgeState, j: int) -> float:
 
 @kernel
 def _start(s: RidgeState, j: int, precision: float) -> None:
-    """Give a column its prior that has been 0 so far."""
+    """Set the prior of a column that has been 0 so far."""
     s.prior[j] = precision
     s.R[j, j] = sqrt(precision)
 
 
 @kernel
-def _absorb(s: RidgeState, one: float, answer: float) -> None:
+def _add_row(s: RidgeState, one: float, answer: float) -> None:
     """Rotate the row (x | one, answer) into the factor; x is 0 afterwards."""
     y, last = s.y[:2], s.sides[len(s.w)]
     y[ONE], y[ANSWER] = one, answer
@@ -104,8 +104,8 @@ def _absorb(s: RidgeState, one: float, answer: float) -> None:
 
 
 @kernel
-def _forget(s: RidgeState) -> None:
-    """Let all that was learned fade, and renew the prior of each column within 1/(1 - forget) answers."""
+def _apply_decay(s: RidgeState) -> None:
+    """Apply the decay, and renew the prior of each column within 1/(1 - decay) answers."""
     d, shrink = len(s.w), sqrt(s.decay)
     for j in range(d):
         for i in range(j, s.ends[j]):
@@ -124,22 +124,22 @@ def _forget(s: RidgeState) -> None:
             s.prior[j] += lost
             s.x[:] = 0
             s.x[j] = sqrt(lost)
-            _absorb(s, 0.0, 0.0)
+            _add_row(s, 0.0, 0.0)
 
 
 @kernel
-def _change_prior(s: RidgeState, wanted: Floats) -> None:
-    """Make the prior precision of each column what is wanted, and factorise again."""
+def _change_prior(s: RidgeState, target: Floats) -> None:
+    """Change the prior precision of each column to `target`, and factorise again."""
     d = len(s.w)
-    ones = both = answers = 0.0  # of the last row's triangle: it is what the others leave of these sums
+    ones = both = answers = 0.0  # sums for the last row: the remainder after the other rows
     for j in range(d + 1):
         ones += s.sides[j, ONE] ** 2
         both += s.sides[j, ONE] * s.sides[j, ANSWER]
         answers += s.sides[j, ANSWER] ** 2
     square(s.R, s.ends, s.sides)
     for j in range(d):
-        s.R[j, j] += wanted[j] - s.prior[j]
-        s.prior[j] = wanted[j]
+        s.R[j, j] += target[j] - s.prior[j]
+        s.prior[j] = target[j]
     cholesky(s.R, s.ends, s.sides)
     for j in range(d):
         ones -= s.sides[j, ONE] ** 2
@@ -153,7 +153,7 @@ def _change_prior(s: RidgeState, wanted: Floats) -> None:
 
 @kernel
 def _refresh(s: RidgeState) -> None:
-    """Change the prior to today's scale of the columns."""
+    """Rescale the prior to the present scale of the columns."""
     for j in range(len(s.w)):
         s.x[j] = _precision(s, j) if s.moments[COUNT, j] > 0 else s.prior[j]
     _change_prior(s, s.x)
@@ -169,7 +169,7 @@ def _multiply_reserve(s: RidgeState, factor: float) -> None:
 
 @kernel
 def _log_volume(s: RidgeState) -> float:
-    """Logarithm of how much smaller the answers have made the space of likely weights."""
+    """Return the log ratio of prior to posterior volume of the weights."""
     total = log(s.sides[len(s.w), ONE])
     for j in range(len(s.w)):
         if s.prior[j] > 0 and s.R[j, j] > 0:
@@ -178,11 +178,11 @@ def _log_volume(s: RidgeState) -> float:
 
 
 @kernel
-def _fit_reserve(s: RidgeState) -> None:
-    """Change the prior precision of added columns by a step if the answers are then more likely.
+def _tune_expansion_prior(s: RidgeState) -> None:
+    """Change the prior precision of added columns by a step if that makes the answers more likely.
 
-    Their marginal likelihood, all weights integrated out and the best variance of noise put in, is in proportion
-    to exp(-volume) RSS^(-answers/2).
+    Their marginal likelihood, with all weights integrated out and the best noise variance plugged in, is
+    proportional to exp(-volume) RSS^(-answers/2).
     """
     for factor in (_STEP, 1 / _STEP):
         left, volume = s.sums[LEFT], _log_volume(s)
@@ -196,23 +196,23 @@ def _fit_reserve(s: RidgeState) -> None:
 
 @kernel
 def update(s: RidgeState, X: Features, ranking: Ints, token: Floats, feedback: Floats) -> None:
-    """Learn from each answer, which counts as often as the token says, once at least."""
+    """Learn from each answer with the weight in the token, at least 1."""
     d, answers = len(s.w), 0
     for p in range(len(feedback)):
         if not np.isnan(feedback[p]):
             answers += 1
             if s.decay < 1:
-                _forget(s)
+                _apply_decay(s)
             s.sums[ANSWERS] += 1
             expand_row(X[ranking[p]], s.feature_map, s.x)
             for j in range(d):
-                if s.prior[j] == 0 and s.x[j] != 0:  # in a decision of another learner
+                if s.prior[j] == 0 and s.x[j] != 0:  # the decision came from another learner
                     _start(s, j, s.x[j] ** 2)
-            weight = min(most_weight(s), max(1.0, token[1 + p]))
+            weight = min(max_weight(s), max(1.0, token[1 + p]))
             root = sqrt(weight)
             for j in range(d):
                 s.x[j] *= root
-            _absorb(s, root, root * feedback[p])
+            _add_row(s, root, root * feedback[p])
             s.sums[SQUARED] += weight * feedback[p] ** 2
             s.sums[WEIGHTS] += weight
             s.sums[SQUARED_WEIGHTS] += weight**2
@@ -225,8 +225,8 @@ def update(s: RidgeState, X: Features, ranking: Ints, token: Floats, feedback: F
         if s.sums[ROUNDS] <= _LAST_REFRESH:
             _refresh(s)
         if expanded and s.sums[ANSWERS] > d:
-            _fit_reserve(s)
-    level = constant(s)
+            _tune_expansion_prior(s)
+    level = intercept(s)
     for j in range(d):
         s.w[j] = s.sides[j, ANSWER] - s.sides[j, ONE] * level
     solve(s.R, s.ends, s.panel, s.w)

@@ -1,4 +1,4 @@
-"""How rtopkf learns: a step against the gradient that is estimated from what was seen."""
+"""Updates of rtopkf: a step along the estimated negative gradient."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from peekrank.types import Features, Floats, Ints, Kernels
 
 @kernel
 def _fill_pairs(s: RTopKFState, ranking: Ints, token: Floats, scores: Floats) -> None:
-    """Probability of each two of the items that were seen to be both seen; s.items gets their positions."""
+    """Fill in the joint propensity of each pair of seen items; s.items gets their positions."""
     k, n, gamma = len(s.pairs), len(ranking), token[GAMMA]
     for a in range(k):
         s.items[a] = position_of(scores, ranking[a])
@@ -53,7 +53,7 @@ def _fill_pairs(s: RTopKFState, ranking: Ints, token: Floats, scores: Floats) ->
 
 @kernel
 def _descend_scale_free(s: RTopKFState, X: Features, rows: Ints) -> None:
-    """A step of rate / sqrt(largest squared norm of an item x sum of squared norms of gradients)."""
+    """Take a step of rate / sqrt(largest squared norm of an item x sum of squared norms of gradients)."""
     norm = 0.0
     for i in rows:
         norm = float(dot(X[i], X[i]))
@@ -74,7 +74,7 @@ def _descend_scale_free(s: RTopKFState, X: Features, rows: Ints) -> None:
 
 @kernel
 def _descend(s: RTopKFState, X: Features) -> None:
-    """One step against the estimated gradient X' slopes, and back into the ball."""
+    """Take one step against the estimated gradient X' slopes, and project onto the ball."""
     count = 0
     for i in range(len(X)):
         if s.slopes[i] != 0:
@@ -89,13 +89,13 @@ def _descend(s: RTopKFState, X: Features) -> None:
         shrink_into_ball(s.w, s.radius)
 
 
-# Kernels that the templates below are specialised for
+# Kernels that specialise the templates below
 target: Target = unspecialised
 estimate: Estimate = unspecialised
 
 
 def _regress(s: RTopKFState, X: Features, ranking: Ints, token: Floats, feedback: Floats) -> None:
-    """A step of the regression on what was seen."""
+    """Take a step of the regression on the seen relevance."""
     predicted = token[PROPENSITIES + s.k + len(s.scores) :]
     for p in range(len(feedback)):
         if np.isnan(feedback[p]):
@@ -113,7 +113,7 @@ def _regress(s: RTopKFState, X: Features, ranking: Ints, token: Floats, feedback
 
 @kernel
 def regress(s: RTopKFState, X: Features, ranking: Ints, token: Floats, feedback: Floats) -> None:
-    """Nothing: only doubly robust estimates need predictions."""
+    """Do nothing: only doubly robust estimates need predictions."""
 
 
 def _update(s: RTopKFState, X: Features, ranking: Ints, token: Floats, feedback: Floats) -> None:
@@ -123,7 +123,7 @@ def _update(s: RTopKFState, X: Features, ranking: Ints, token: Floats, feedback:
         return
     for p in range(k):
         if not (0 < token[PROPENSITIES + p] <= 1 and token[GAMMA] < 1):
-            raise ValueError("the token of this decision is not one of this agent's")
+            raise ValueError("the token of this decision is not from this agent")
     answers = answered(feedback)
     if answers == 0 or (s.all_needed and answers < k):
         return
@@ -156,9 +156,9 @@ def _update(s: RTopKFState, X: Features, ranking: Ints, token: Floats, feedback:
 
 @cache
 def kernels_for(name: str, estimates: Estimates, estimator: Estimator, *, pairs: bool) -> Kernels:
-    """The kernels that descend the surrogate of this name by one of its estimates.
+    """Return the kernels that descend the surrogate of this name by one of its estimates.
 
-    Propensities of pairs cannot be told from those of items: where they count, nothing is learned from others.
+    Propensities of pairs do not follow from those of items, so learners that need them have no `off_policy`.
     """
     parts: dict[str, Any] = {"estimate": estimates.of(estimator)}
     if estimates.target is not None and estimator == "doubly_robust":

@@ -1,4 +1,4 @@
-"""How rtopkf ranks: by score, with items drawn to be seen, whose probabilities it knows."""
+"""Rankings of rtopkf: by score, with randomly drawn items and exact propensities."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from peekrank.types import Features, Floats, Ints
 
 @kernel
 def _top_propensities(s: RTopKFState, n: int) -> None:
-    """Probability of each item to be put on top of the greedy order: all on its first, or a softmax of the scores."""
+    """Fill in the probability that each item is drawn: 1 for the best, or a softmax of the scores."""
     if s.temperature == 0:
         s.propensities[:n] = 0
         s.propensities[s.order[0]] = 1
@@ -30,7 +30,7 @@ def _top_propensities(s: RTopKFState, n: int) -> None:
 
 @kernel
 def _show_random_items(s: RTopKFState, k: int, uniforms: Floats, ranking: Ints) -> None:
-    """Draw k items uniformly, then come all others; each part in the greedy order."""
+    """Show k uniformly drawn items, then all others; each part in the greedy order."""
     n = len(ranking)
     for i in range(n):
         s.items[i] = i
@@ -52,7 +52,7 @@ def _show_random_items(s: RTopKFState, k: int, uniforms: Floats, ranking: Ints) 
 
 @kernel
 def _show_greedy_order(s: RTopKFState, k: int, uniform: float, ranking: Ints) -> None:
-    """The greedy order; an item drawn by the propensities takes the last position that is seen if it would not be seen."""
+    """Show the greedy order; a drawn item that would not be seen takes the last seen position."""
     drawn = 0
     while uniform >= s.propensities[s.order[drawn]] and drawn < len(ranking) - 1:
         uniform -= s.propensities[s.order[drawn]]
@@ -66,7 +66,7 @@ def _show_greedy_order(s: RTopKFState, k: int, uniform: float, ranking: Ints) ->
 
 @kernel
 def _seen_propensity(s: RTopKFState, position: int, k: int, n: int, token: Floats) -> float:
-    """Probability of the item at a position of the greedy order to be among the first k."""
+    """Return the propensity of the item at a position of the greedy order."""
     gamma = token[GAMMA]
     exploited = 1.0 if position < k - 1 else token[TOP] if position == k - 1 else s.propensities[s.order[position]]
     return float(min(1.0, gamma * k / n + (1 - gamma) * exploited))
@@ -74,7 +74,7 @@ def _seen_propensity(s: RTopKFState, position: int, k: int, n: int, token: Float
 
 @kernel
 def exploit(s: RTopKFState, X: Features, ranking: Ints, token: Floats) -> None:
-    """The greedy order."""
+    """Sort the items in the greedy order."""
     n = len(ranking)
     score(X, s.w, s.scores)
     overflowed = not all_finite(s.scores[:n])
@@ -84,7 +84,7 @@ def exploit(s: RTopKFState, X: Features, ranking: Ints, token: Floats) -> None:
         for i in range(n):
             predicted[i] += s.sums[BIAS]
         overflowed |= not all_finite(predicted[:n])
-    if overflowed:  # nothing can be learned from them
+    if overflowed:  # such scores are useless
         token[:] = 0
         token[GAMMA] = -1
         for i in range(n):
@@ -97,12 +97,12 @@ def exploit(s: RTopKFState, X: Features, ranking: Ints, token: Floats) -> None:
 
 @kernel
 def explore(s: RTopKFState, X: Features, uniforms: Floats, ranking: Ints, token: Floats) -> None:
-    """Draw what is to be seen besides, and say with which probability each was."""
+    """Draw the items to explore, and write their propensities to the token."""
     n = len(ranking)
     k = min(s.k, n)
     if token[GAMMA] < 0:
         return
-    if k == n:  # all is seen whatever is shown
+    if k == n:  # every item is seen
         token[PROPENSITIES : PROPENSITIES + n] = 1
         return
     gamma = s.gamma if s.gamma > 0 else min(0.5, (s.sums[ROUNDS] + 1) ** (-1 / 3))
@@ -128,18 +128,18 @@ def explore(s: RTopKFState, X: Features, uniforms: Floats, ranking: Ints, token:
 
 @kernel
 def rank(s: RTopKFState, X: Features, uniforms: Floats, ranking: Ints, token: Floats) -> None:
-    """The greedy order, with what was drawn on top."""
+    """Show the greedy order with the drawn items on top."""
     exploit(s, X, ranking, token)
     explore(s, X, uniforms, ranking, token)
 
 
 @kernel
 def fill_propensities(s: RTopKFState, X: Features, ranking: Ints, token: Floats, out: Floats) -> None:
-    """Probability of each item to be seen."""
+    """Fill in the propensity of each item."""
     n = len(ranking)
     k = min(s.k, n)
     for position in range(n):
-        if token[GAMMA] < 0:  # scores overflowed, and nothing was left to chance
+        if token[GAMMA] < 0:  # scores overflowed, and the ranking was deterministic
             out[ranking[position]] = position < k
         else:
             out[s.order[position]] = 1.0 if k == n else _seen_propensity(s, position, k, n, token)
@@ -147,6 +147,6 @@ def fill_propensities(s: RTopKFState, X: Features, ranking: Ints, token: Floats,
 
 @kernel
 def off_policy(s: RTopKFState, X: Features, ranking: Ints, propensities: Floats, token: Floats) -> None:
-    """What was seen is divided by the probability of seeing it, whoever chose the ranking; scores are our own."""
+    """Write the propensities of the shown items to the token; the scores stay the learner's own."""
     for p in range(min(s.k, len(ranking))):
         token[PROPENSITIES + p] = propensities[ranking[p]]

@@ -1,4 +1,4 @@
-"""RTop-kF: a value with the hyper-parameters, and what the rest of the package asks a learner for."""
+"""The learner class of rtopkf."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from peekrank._util.validate import check_choice, check_int, check_positive
 from peekrank.kernels.sorting import sort_space
 from peekrank.kernels.vectors import Weights, score
-from peekrank.learners._shared import fault_in_numbers
+from peekrank.learners._shared import check_numbers
 from peekrank.learners.rtopkf.descent import kernels_for
 from peekrank.learners.rtopkf.state import BIAS, OVERFLOWED, PROPENSITIES, RTopKFState
 from peekrank.surrogates import Squared, Surrogate
@@ -25,45 +25,45 @@ Step = Literal["scale_free", "theorem"]
 
 @dataclass(frozen=True)
 class RTopKF:
-    """Descend a surrogate's gradient, estimated without bias from the k relevances that are seen.
+    """Descend a surrogate's gradient, estimated without bias from top-k feedback.
 
-    Each round scores the items of a list by ``s = X w`` and shows the greedy order; with probability gamma, k
-    random items come on top. The gradient of the surrogate at s is estimated by dividing what is seen by the
-    probability of seeing it, exactly. Then ``w <- w - eta X' (estimate)``, projected on a ball.
+    Each round scores the items of a list by ``s = X w`` and shows the greedy order. With probability gamma it
+    shows k random items on top. The gradient of the surrogate at s is estimated by dividing the seen relevance by
+    its exact propensity. Then ``w <- w - eta X' (estimate)``, projected onto a ball.
 
-    As printed (`from_paper`): all of the list is shuffled when exploring, gamma = T^(-1/3), eta = T^(-2/3), and
-    the squared loss uses ``2 (s - R_i e_i / p_i)``. The defaults need no horizon and no tuning and are better:
+    In the paper (`from_paper`), exploration shuffles the whole list, gamma = T^(-1/3), eta = T^(-2/3), and
+    the squared loss uses ``2 (s - R_i e_i / p_i)``. The defaults need no horizon and no tuning, and are better:
 
-    - *residual* ``2 (s_i - R_i) / p_i`` for what was seen: its noise shrinks with the residual. *Doubly robust*: a
-      regression predicts all relevances, and what was seen corrects it.
-    - the k items that were drawn come in the greedy order, and so do those below. The propensities are the same.
-    - gamma = t^(-1/3) in round t (1/2 at most), after t - 1 answered rounds.
-    - *scale-free* steps: ``rate z / (M sqrt(sum of |z|^2))`` with M the largest norm of an item: multiplying all
-      features or the loss by a number does not change the rankings (without a ball; not with doubly robust).
-    - else an item is drawn from ``softmax(s / (temperature (max s - min s)))``, and moves up to position k: those
-      nearly as good as the best are seen often. With temperature 0 the greedy order is shown.
+    - *residual* ``2 (s_i - R_i) / p_i`` for seen items, whose noise shrinks with the residual. *Doubly robust*: a
+      regression predicts all relevances, and the seen ones correct it.
+    - The k drawn items are shown in the greedy order, and so are those below. The propensities are the same.
+    - gamma = t^(-1/3) in round t (at most 1/2), after t - 1 answered rounds.
+    - *Scale-free* steps: ``rate z / (M sqrt(sum of |z|^2))`` with M the largest norm of an item. Multiplying all
+      features or the loss by a constant does not change the rankings (without a ball; not with doubly robust).
+    - In other rounds an item is drawn from ``softmax(s / (temperature (max s - min s)))`` and moved up to position
+      k, so items nearly as good as the best are seen often. With temperature 0 the greedy order is shown.
 
-    A list of k items or fewer is seen as a whole: nothing is explored, and the gradient is exact. So k = m is full
-    information. All items or pairs that were answered are used, whatever k is; estimates as printed, and those of
-    surrogates that need the whole list, leave out a round with an unanswered question. At w = 0 all scores tie:
-    ties go by index, always.
+    A list of at most k items is seen completely: there is no exploration, and the gradient is exact. So k = m is
+    full information. The learner uses all answered items or pairs, for any k. The paper's estimates, and those of
+    surrogates that need the whole list, skip a round with a missing answer. At w = 0 all scores tie. Ties always
+    go by index.
 
     Parameters
     ----------
     surrogate
-        What is descended; listnet and ndcgsquared need k = m.
+        The surrogate to descend; listnet and ndcgsquared need k = m.
     horizon
-        Rounds T; needed for `step=theorem` and for nothing else.
+        Rounds T; only `step=theorem` needs it.
     estimator
-        How the gradient is estimated.
+        Estimator of the gradient.
     unseen_order
-        How the drawn items, and those below them, are ordered in a round that explores.
+        Order of the drawn items, and of those below them, in a round that explores.
     gamma
         Probability of exploring; None for t^(-1/3).
     temperature
         Temperature of the softmax that draws an item, in units of the spread of a list's scores; 0 draws the best.
     step
-        Scale-free, or the theorem's T^(-2/3), T^(-1/2) where all is seen.
+        Scale-free, or the theorem's T^(-2/3) (T^(-1/2) with full information).
     rate
         Factor of the step.
     radius
@@ -107,49 +107,49 @@ class RTopKF:
         if self.gamma is not None and not 0 < self.gamma < 1:
             raise ValueError(f"gamma = {self.gamma}: must be a probability above 0 and below 1")
         if not 0 <= self.temperature < np.inf:
-            raise ValueError(f"temperature = {self.temperature}: must be a number from 0 on")
+            raise ValueError(f"temperature = {self.temperature}: must be a number, at least 0")
         if self.step == "theorem" and self.horizon is None:
             raise ValueError("step = theorem: needs a horizon, as in horizon=250000")
         if self._estimates.of(self.estimator) is None:
-            what = f"predicts one relevance at a time, and {self.surrogate} is no sum over items"
+            what = f"predicts one relevance at a time, and {self.surrogate} is not a sum over items"
             raise ValueError(f"estimator = {self.estimator}: {what}; use squared, kl or smoothdcg")
 
     @staticmethod
     def from_paper(surrogate: Surrogate, horizon: int) -> RTopKF:
-        """The paper's algorithm with the paper's parameters."""
+        """Return the paper's algorithm with the paper's parameters."""
         gamma = min(0.5, horizon ** (-1 / 3))
         return RTopKF(surrogate, horizon, "printed", "random", gamma=gamma, temperature=0.0, step="theorem")
 
     @property
     def kernels(self) -> Kernels:
-        """The kernels for this surrogate and estimator."""
+        """Return the kernels for this surrogate and estimator."""
         return kernels_for(self.surrogate.name, self._estimates, self.estimator, pairs=self.min_k > 1)
 
     @property
     def _estimates(self) -> Estimates:
         given: object = self.surrogate
         if not isinstance(given, Surrogate) or not isinstance(given.estimates, Estimates):
-            what = "has no estimates of its gradient that rtopkf could descend"
+            what = "has no gradient estimates for rtopkf"
             raise ValueError(f"surrogate = {given}: {what}; docs/extend.md shows what a surrogate needs")
         return given.estimates
 
     @property
     def min_k(self) -> int:
-        """Answers that the estimate needs."""
+        """Return the number of answers that the estimate needs."""
         return self.surrogate.min_k or 1
 
     @property
     def full_information(self) -> bool:
-        """Whether it must see all."""
+        """Return whether the surrogate needs the whole list."""
         return self.surrogate.min_k is None
 
     @property
     def max_grade(self) -> int:
-        """The largest grade: some surrogates are exponential in it, and gradients are float32."""
+        """Return the largest grade. Some surrogates are exponential in it, and gradients are float32."""
         return self._estimates.max_grade
 
     def init(self, shape: Shape) -> RTopKFState:
-        """State before the first round."""
+        """Make the state before the first round."""
         m, d, k = shape
         pairs = k if self.min_k > 1 and k < m else 0
         exponent = -1 / 2 if self.full_information or k >= m else -2 / 3
@@ -177,43 +177,43 @@ class RTopKF:
             sorting=sort_space(m),
         )
 
-    def fault(self, state: RTopKFState) -> str:
-        """What is wrong with a memory that was read."""
-        if fault := fault_in_numbers(state, "w", "v", "sums"):
-            return fault
-        return "" if np.delete(state.sums, BIAS).min() >= 0 else "its sums of squares and rounds are below 0"
+    def validate_state(self, state: RTopKFState) -> None:
+        """Raise ValueError if a state read from a file is invalid."""
+        check_numbers(state, "w", "v", "sums")
+        if np.delete(state.sums, BIAS).min() < 0:
+            raise ValueError("its sums of squares and rounds must not be below 0")
 
     def scores(self, state: RTopKFState, X: Features) -> Floats:
-        """The weighted sum of each item's features."""
+        """Return the weighted sum of each item's features."""
         scores = np.empty(len(X))
         score(X, state.w, scores)
         return scores
 
     def token_size(self, shape: Shape) -> int:
-        """Explored mark, gamma, a propensity, k propensities, the scores, and predictions if there are any."""
+        """Count the explored mark, gamma, a propensity, k propensities, the scores, and any predictions."""
         return PROPENSITIES + shape.k + shape.m * (2 if self.estimator == "doubly_robust" else 1)
 
     def n_uniforms(self, shape: Shape) -> int:
-        """One for whether to explore, and one for each item that may be drawn."""
+        """Return the number of uniforms: one for the exploration and one for each item that may be drawn."""
         return 1 + (shape.m if self.unseen_order == "random" else shape.k)
 
     def transform_feedback(self, relevance: NDArray[Any]) -> Floats:
-        """The grades as they are."""
+        """Return the grades unchanged."""
         return np.asarray(relevance, dtype=np.float64)
 
     def weights(self, state: RTopKFState) -> Weights:
-        """The weight of each feature."""
+        """Return the weight of each feature."""
         return state.w
 
     def failure(self, state: RTopKFState) -> str:
-        """Why the learner has stopped learning; empty while it is healthy."""
+        """Return why the learner has stopped learning; empty while it is healthy."""
         if np.isfinite(state.w).all() and np.isfinite(state.sums).all() and not state.sums[OVERFLOWED]:
             return ""
         remedy = ", or use step=scale_free" if self.step == "theorem" else ""
         return (
-            "weights, scores or steps have overflowed, and nothing is learned any more: features are too large or "
-            f"not finite, or steps are too long for them; scale the features{remedy}"
+            "weights, scores or steps have overflowed, and the learner has stopped learning: features are too "
+            f"large or not finite, or steps are too long for them; scale the features{remedy}"
         )
 
     def bound(self, shape: Shape, horizon: int) -> None:
-        """None: the theorem bounds regret in the surrogate, not in a measure."""
+        """Return None: the theorem bounds the regret in the surrogate, not in a measure."""

@@ -1,4 +1,4 @@
-"""What rtopkf remembers, and its memory for one round."""
+"""State of rtopkf."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ ROUNDS, SQUARES, LARGEST, SQUARES_V, LARGEST_V, BIAS, OVERFLOWED = range(7)
 
 
 class RTopKFState(NamedTuple):
-    """Weights of the features, what their step sizes come from, and working memory."""
+    """Weights of the features, sums for the step sizes, and working memory."""
 
     w: Weights
     v: Weights  # of a regression of the targets, for doubly robust estimates
     sums: Floats
     parameters: Parameters  # of the surrogate
     robust: bool
-    all_needed: bool  # whether a missing answer spoils the others
+    all_needed: bool  # whether a round with a missing answer is skipped
     random_below: bool
     temperature: float
     gamma: float  # of every round, or 0: t^(-1/3) in round t
@@ -37,7 +37,7 @@ class RTopKFState(NamedTuple):
     scores: Floats
     slopes: Floats
     propensities: Floats
-    pairs: Floats  # propensities of two answers to be seen both; empty where no pairs count, or all are seen
+    pairs: Floats  # joint propensities of pairs; empty if no pairs are used, or all items are seen
     order: Ints
     items: Ints
     sorting: SortSpace

@@ -1,8 +1,8 @@
 """CT15 Figures 1 and 2: regret per round for DCG, with one answer and with full information.
 
-The paper's figures follow one run of 10,000 rounds, and its text gives them the rates of its theorems. These are
-two questions: how regret per round regret_reductions *along* a run that is tuned to its end, and how it regret_reductions *with the
-horizon*, every run being tuned to its own. Both are answered here.
+The paper's figures follow one run of 10,000 rounds, and its text attributes the rates of its theorems to them. These
+are two questions: how regret per round falls *along* a run that is tuned to its end, and how it falls *with the
+horizon*, if every run is tuned to its own. This module answers both.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from peekrank.experiments import runs
 from peekrank.experiments.experiment import Experiment, Result
 from peekrank.experiments.study import HORIZONS, Setting, play_setting
 from peekrank.experiments.study_result import fit_over_horizons
-from peekrank.papers.record import Claim, How, Made
+from peekrank.papers.record import Claim, Options, Results
 from peekrank.regret import Exponent, fit_exponent
 from peekrank.reports import plots
 from peekrank.reports.experiment_page import regret_reductions
@@ -27,51 +27,51 @@ from peekrank.reports.numbers import number
 from peekrank.types import Floats
 
 STREAM = "ct15:m=10,noise=0.25"
-TOP_1 = ("rtop1f", "rtop1f:order=fixed")  # the paper leaves the order below the shown item open
+TOP_1 = ("rtop1f", "rtop1f:order=fixed")  # the paper does not specify the order below the revealed item
 FULL, NOTHING = "ftpl", "uniform"
 ROUNDS, RUNS = 10_000, 10  # the paper's
 LATE = 1_000  # where Figure 2 begins
-NEAR = 0.08  # by how much an exponent may miss what is said
+NEAR = 0.08  # tolerance of an exponent
 QUICK_HORIZONS, QUICK_RUNS = (2_000, 8_000, 32_000), 3
 TENTH = 10
 
 
 class Simulated(NamedTuple):
-    """The paper's experiment, and the final regrets at several horizons: by learner, (horizons, runs)."""
+    """The paper's experiment, and the final regrets at several horizons by learner, (horizons, runs)."""
 
     result: Result
     horizons: tuple[int, ...]
     finals: dict[str, Floats]
 
     def along(self, learner: str) -> Exponent:
-        """The power of t in regret per round, over the last decade of the run."""
+        """Fit the power of t in regret per round over the last decade of the run."""
         return _per_round(fit_exponent(self.result.checkpoints, self.result.regrets(learner)))
 
     def over_horizons(self, learner: str) -> Exponent:
-        """The power of T in regret per round at the end, every run tuned to its T."""
+        """Fit the power of T in the final regret per round, with every run tuned to its T."""
         return _per_round(fit_over_horizons(self.horizons, self.finals[learner]))
 
 
-def make_figure_1(how: How) -> Made:
-    """Make Figure 1: learners with one answer per round."""
-    simulated = simulate((*TOP_1, NOTHING), how)
+def reproduce_figure_1(options: Options) -> Results:
+    """Reproduce Figure 1: learners with one answer per round."""
+    simulated = simulate((*TOP_1, NOTHING), options)
     picture = plots.average_regret(simulated.result, learners=TOP_1)
-    return _made("figure-1", simulated, picture, list(claims_1(simulated)))
+    return _results("figure-1", simulated, picture, list(claims_1(simulated)))
 
 
-def make_figure_2(how: How) -> Made:
-    """Make Figure 2: one answer per round against full information."""
-    simulated = simulate((*TOP_1, FULL), how)
+def reproduce_figure_2(options: Options) -> Results:
+    """Reproduce Figure 2: one answer per round against full information."""
+    simulated = simulate((*TOP_1, FULL), options)
     picture = plots.average_regret(simulated.result, start=LATE)
-    return _made("figure-2", simulated, picture, list(claims_2(simulated)))
+    return _results("figure-2", simulated, picture, list(claims_2(simulated)))
 
 
-def simulate(learners: tuple[str, ...], how: How) -> Simulated:
-    """The paper's experiment, and the same with other horizons."""
+def simulate(learners: tuple[str, ...], options: Options) -> Simulated:
+    """Run the paper's experiment, and the same with other horizons."""
     experiment = Experiment(learners, STREAM, "dcg", k=1, horizon=ROUNDS, runs=RUNS, same_rounds=True)
-    horizons, times = (QUICK_HORIZONS, QUICK_RUNS) if how.quick else (HORIZONS, RUNS)
-    tick = how.counter(len(learners) * (ROUNDS * RUNS + sum(horizons) * times))
-    result = runs.run(experiment, how.folder / "simulation", workers=how.workers, progress=tick)
+    horizons, times = (QUICK_HORIZONS, QUICK_RUNS) if options.quick else (HORIZONS, RUNS)
+    tick = options.counter(len(learners) * (ROUNDS * RUNS + sum(horizons) * times))
+    result = runs.run(experiment, options.folder / "simulation", workers=options.workers, progress=tick)
     ends = np.empty((len(learners), len(horizons), times))
     for h, horizon in enumerate(horizons):
         setting = Setting(
@@ -82,11 +82,11 @@ def simulate(learners: tuple[str, ...], how: How) -> Simulated:
 
 
 def claims_1(simulated: Simulated) -> Iterator[Claim]:
-    """What the paper says of Figure 1, for either order below the shown item."""
+    """Yield the paper's claims on Figure 1, for either order below the revealed item."""
     result = simulated.result
-    checkpoints, everybody = regret_reductions(result, result.experiment.learners)
-    (at_random,) = (fall for fall in everybody if fall.learner == NOTHING)
-    for fall in everybody:
+    checkpoints, reductions = regret_reductions(result, result.experiment.learners)
+    (at_random,) = (fall for fall in reductions if fall.learner == NOTHING)
+    for fall in reductions:
         if fall.learner == NOTHING:
             continue
         name = fall.learner
@@ -110,7 +110,7 @@ def claims_1(simulated: Simulated) -> Iterator[Claim]:
 
 
 def claims_2(simulated: Simulated) -> Iterator[Claim]:
-    """What the paper says of Figure 2."""
+    """Yield the paper's claims on Figure 2."""
     result = simulated.result
     late = result.checkpoints >= LATE
     full = result.regrets(FULL).mean(axis=0)
@@ -137,33 +137,33 @@ def claims_2(simulated: Simulated) -> Iterator[Claim]:
 
 
 def along_claim(simulated: Simulated, name: str, target: float, words: str, *, sharp: bool) -> Claim:
-    """A claim on the power of t along the run; `sharp` for Theta, else O."""
-    found = simulated.along(name)
+    """Return a claim on the power of t along the run: Theta if `sharp`, else O."""
+    exponent = simulated.along(name)
     return Claim(
         f"`{name}`: the power of t in regret per round, along the run",
         _expected(words, sharp=sharp),
-        f"{_text(found)} ({simulated.result.experiment.runs} runs)",
-        _meets(found.value, target, sharp=sharp),
+        f"{_text(exponent)} ({simulated.result.experiment.runs} runs)",
+        _meets(exponent.value, target, sharp=sharp),
     )
 
 
 def horizon_claim(simulated: Simulated, name: str, target: float, words: str, *, sharp: bool) -> Claim:
-    """A claim on the power of T over horizons."""
-    found, horizons = simulated.over_horizons(name), simulated.horizons
+    """Return a claim on the power of T over horizons."""
+    exponent, horizons = simulated.over_horizons(name), simulated.horizons
     return Claim(
         f"`{name}`: the power of T in regret per round, each run tuned to its T, {horizons[0]:,} to "
         f"{horizons[-1]:,}",
         _expected(words, sharp=sharp),
-        f"{_text(found)} ({simulated.finals[name].shape[1]} runs each)",
-        _meets(found.value, target, sharp=sharp),
+        f"{_text(exponent)} ({simulated.finals[name].shape[1]} runs each)",
+        _meets(exponent.value, target, sharp=sharp),
     )
 
 
-def _made(name: str, simulated: Simulated, picture: Figure, claims: list[Claim]) -> Made:
+def _results(name: str, simulated: Simulated, picture: Figure, claims: list[Claim]) -> Results:
     result = simulated.result
-    checkpoints, everybody = regret_reductions(result, result.experiment.learners)
+    checkpoints, reductions = regret_reductions(result, result.experiment.learners)
     heads = ("regret per round", *(f"after {t:,}" for t in checkpoints), f"in the last {ROUNDS // TENTH:,}")
-    rows = [(f"`{f.learner}`", *map(number, f.levels), number(f.last)) for f in everybody]
+    rows = [(f"`{f.learner}`", *map(number, f.levels), number(f.last)) for f in reductions]
     curves = pl.concat(
         pl.DataFrame(
             {
@@ -175,7 +175,7 @@ def _made(name: str, simulated: Simulated, picture: Figure, claims: list[Claim])
         )
         for learner in result.experiment.learners
     )
-    return Made(claims, {name: Table(heads, rows)}, {name: picture}, {name: curves})
+    return Results(claims, {name: Table(heads, rows)}, {name: picture}, {name: curves})
 
 
 def _per_round(exponent: Exponent) -> Exponent:
@@ -191,5 +191,5 @@ def _meets(value: float, target: float, *, sharp: bool) -> bool:
 
 
 def _text(exponent: Exponent) -> str:
-    """An exponent with its interval; `exponent_text` is for those of regret, which are positive."""
+    """Format an exponent with its interval. `exponent_text` is for the positive exponents of regret."""
     return f"{exponent.value:.2f}, {exponent.low:.2f}..{exponent.high:.2f}"

@@ -1,4 +1,4 @@
-"""CT15's claims on observability with one answer: global of every pair of actions, local as `analyse` finds it."""
+"""CT15's claims on observability with one answer: global for every pair of actions, local by `analyse`."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import polars as pl
 from peekrank.games.analysis import Analysis, analyse
 from peekrank.games.game import Game
 from peekrank.games.ranking import ranking_game
-from peekrank.games.rate import Rate
-from peekrank.papers.definitions import MOST, STRICT, adjacent_swaps, all_pareto, globally_observable
-from peekrank.papers.record import Claim, How, Made, count
+from peekrank.games.rates import Rate
+from peekrank.papers.definitions import MAX_ITEMS, STRICT, adjacent_swaps, all_pareto, globally_observable
+from peekrank.papers.record import Claim, Options, Results, count
 from peekrank.reports.markup import Table
 
 PRECISION = ("p@1+sum", "p@2+sum", "p@3+sum")
@@ -21,41 +21,41 @@ GRADED = {"dcg": Rate.TWO_THIRDS, "ndcg": Rate.LINEAR}
 GRADES, GRADED_ITEMS = 3, 3
 
 
-class Asked(NamedTuple):
-    """A game, and whether all feedback spans the loss difference of every pair of actions."""
+class ObservabilityResult(NamedTuple):
+    """An analysis, and whether all feedback spans the loss difference of every pair of actions."""
 
     analysis: Analysis
     globally: bool
 
 
-Found = dict[tuple[str, int], Asked]
+Found = dict[tuple[str, int], ObservabilityResult]
 
 
-def make(how: How) -> Made:
-    """Ask the definitions of every measure at k = 1."""
-    sizes = range(2, MOST[how.quick] + 1)
+def reproduce(options: Options) -> Results:
+    """Apply the definitions to every measure at k = 1."""
+    sizes = range(2, MAX_ITEMS[options.quick] + 1)
     names = (*STRICT, *PRECISION, *HOPELESS)
     cases = [(name, m, 2) for m in sizes for name in names] + [(name, GRADED_ITEMS, GRADES) for name in GRADED]
-    asked = {}
+    results = {}
     for n, (name, m, grades) in enumerate(cases):
-        found = analyse(ranking_game(name, m, 1, grades), progress=how.part(n, len(cases)).progress)
-        asked[name, m, grades] = Asked(found, globally_observable(found.game))
-    binary = {(name, m): asked[name, m, 2] for m in sizes for name in names}
-    graded = {name: asked[name, GRADED_ITEMS, GRADES] for name in GRADED}
+        analysis = analyse(ranking_game(name, m, 1, grades), progress=options.part(n, len(cases)).progress)
+        results[name, m, grades] = ObservabilityResult(analysis, globally_observable(analysis.game))
+    binary = {(name, m): results[name, m, 2] for m in sizes for name in names}
+    graded = {name: results[name, GRADED_ITEMS, GRADES] for name in GRADED}
     rows = [(f"`{name}`", *(str(binary[name, m].analysis.rate) for m in sizes)) for name in names]
     table = Table(("k = 1", *(f"m = {m}" for m in sizes)), rows)
     data = pl.DataFrame(
         [
             {"measure": name, "m": m, "grades": grades, "globally": a.globally,
              "locally": a.analysis.locally_observable, "rate": str(a.analysis.rate)}
-            for (name, m, grades), a in asked.items()
+            for (name, m, grades), a in results.items()
         ]
     )  # fmt: skip
-    return Made([*claims(binary), *graded_claims(graded)], {"rates": table}, data={"observability": data})
+    return Results([*claims(binary), *graded_claims(graded)], {"rates": table}, data={"observability": data})
 
 
 def claims(found: Found) -> Iterator[Claim]:
-    """What the paper says, with and without a word on the number of objects."""
+    """Yield the paper's claims, for the sizes of its proofs and for all sizes."""
     sizes = sorted({m for _, m in found})
     span = f"m = {sizes[0]} to {sizes[-1]}"
     yield _all(found, "Theorem 1: SumLoss is globally observable", span, [("sumloss", m) for m in sizes])
@@ -80,32 +80,32 @@ def claims(found: Found) -> Iterator[Claim]:
     yield _none(found, "Result 3: the same, with no word on m", span, every, "global")
     yield _all(found, "appendix 15.1: AUC is globally observable", "m = 3", [("aucloss", 3)])
     game = found["p@1+sum", 3].analysis.game
-    told = tells_all(game)
+    full = reveals_all(game)
     yield Claim(
         "section 3: top-1 feedback for Prec@1 is full information, m = 3",
-        "the answer tells the loss of every ranking",
-        "it does" if told else "it tells that of the shown one, not of others",
-        told,
+        "the answer determines the loss of every ranking",
+        "it does" if full else "it determines that of the shown ranking only",
+        full,
     )
 
 
-def graded_claims(found: dict[str, Asked]) -> Iterator[Claim]:
-    """The claims that more grades change nothing."""
+def graded_claims(found: dict[str, ObservabilityResult]) -> Iterator[Claim]:
+    """Yield the claims that more grades change nothing."""
     for name, rate in GRADED.items():
-        asked = found[name]
+        result = found[name]
         yield Claim(
             f"Result 4: more grades do not change the rate of `{name}`, m = {GRADED_ITEMS}, {GRADES} grades",
             f"{rate}: {'globally, not locally' if rate is Rate.TWO_THIRDS else 'not globally'} observable",
-            f"{asked.analysis.rate}: {'' if asked.globally else 'not '}globally, "
-            f"{'' if asked.analysis.locally_observable else 'not '}locally observable",
-            asked.globally == (rate is not Rate.LINEAR) and asked.analysis.rate == rate,
+            f"{result.analysis.rate}: {'' if result.globally else 'not '}globally, "
+            f"{'' if result.analysis.locally_observable else 'not '}locally observable",
+            result.globally == (rate is not Rate.LINEAR) and result.analysis.rate == rate,
         )
 
 
-def tells_all(game: Game) -> bool:
-    """Whether what any action shows determines the loss of every action.
+def reveals_all(game: Game) -> bool:
+    """Return whether the feedback of any action determines the loss of every action.
 
-    >>> tells_all(ranking_game("p@1+sum", m=3, k=1)), tells_all(ranking_game("p@1+sum", m=3, k=3))
+    >>> reveals_all(ranking_game("p@1+sum", m=3, k=1)), reveals_all(ranking_game("p@1+sum", m=3, k=3))
     (False, True)
     """
     for row in game.signals:

@@ -15,7 +15,7 @@ import polars as pl
 
 from peekrank.games.game import Game
 from peekrank.games.ranking import ranking_game
-from peekrank.papers.record import Claim, How, Made, count
+from peekrank.papers.record import Claim, Options, Results, count
 from peekrank.reports.markup import Table
 
 TABLE_1 = {
@@ -53,7 +53,7 @@ _SAME = 1e-12
 
 
 class Vectors(NamedTuple):
-    """Two rows of the loss matrix of a measure as printed, and their difference if it is; gains stay gains."""
+    """Two printed rows of the loss matrix of a measure, and their difference if printed. Gains stay gains."""
 
     where: str
     measure: str
@@ -83,7 +83,7 @@ VECTORS = (
 
 
 def action_of(game: Game, sigma: str) -> int:
-    """The action that ranks object i as sigma says.
+    """Return the action that ranks the objects by sigma.
 
     >>> game = ranking_game("sumloss", m=3, k=1)
     >>> game.actions[action_of(game, "312")]
@@ -94,7 +94,7 @@ def action_of(game: Game, sigma: str) -> int:
 
 
 def loss_matrix() -> dict[str, list[int]]:
-    """Table 1: SumLoss of every permutation against every relevance vector.
+    """Compute Table 1: SumLoss of every permutation against every relevance vector.
 
     >>> loss_matrix()["213"]
     [0, 3, 1, 4, 2, 5, 3, 6]
@@ -104,7 +104,7 @@ def loss_matrix() -> dict[str, list[int]]:
 
 
 def feedback_matrix() -> dict[str, list[int]]:
-    """Table 2: the relevance of the object on top.
+    """Compute Table 2: the relevance of the object on top.
 
     >>> feedback_matrix()["213"]
     [0, 0, 1, 1, 0, 0, 1, 1]
@@ -113,8 +113,8 @@ def feedback_matrix() -> dict[str, list[int]]:
     return {sigma: [game.symbols[s][0] for s in game.signals[action_of(game, sigma)]] for sigma in TABLE_2}
 
 
-def make_table_1(how: How) -> Made:  # noqa: ARG001 - nothing random
-    """The loss matrix, equation 8, and the vectors of the appendix."""
+def reproduce_table_1(options: Options) -> Results:  # noqa: ARG001 - nothing random
+    """Check the loss matrix, equation 8, and the vectors of the appendix."""
     here = loss_matrix()
     difference = np.subtract(here["123"], here["132"]).tolist()
     claims = [
@@ -126,11 +126,11 @@ def make_table_1(how: How) -> Made:  # noqa: ARG001 - nothing random
         ),
         *(vector_claim(vectors) for vectors in VECTORS),
     ]  # fmt: skip
-    return Made(claims, {"table-1": _table(here)}, data={"table-1": _frame(here)})
+    return Results(claims, {"table-1": _table(here)}, data={"table-1": _frame(here)})
 
 
-def make_table_2(how: How) -> Made:  # noqa: ARG001
-    """The feedback matrix, and the signal matrix of equation 8."""
+def reproduce_table_2(options: Options) -> Results:  # noqa: ARG001
+    """Check the feedback matrix, and the signal matrix of equation 8."""
     here = feedback_matrix()
     game = ranking_game("sumloss", m=3, k=1)
     signals = [sorted(game.signal_matrix(action_of(game, s)).astype(int).tolist()) for s in ("123", "132")]
@@ -146,11 +146,11 @@ def make_table_2(how: How) -> Made:  # noqa: ARG001
         ),
         *signal_claims(),
     ]  # fmt: skip
-    return Made(claims, {"table-2": _table(here)}, data={"table-2": _frame(here)})
+    return Results(claims, {"table-2": _table(here)}, data={"table-2": _frame(here)})
 
 
 def signal_claims() -> Iterator[Claim]:
-    """The signal matrices of appendix 15.1, of every permutation: first the complement, then what is on top."""
+    """Check the signal matrices of appendix 15.1 for every permutation: the complement, then the object on top."""
     for where, measure, outcomes, tops in (
         ("NDCG, MAP", "ndcg", _THREE, {n + 1: TABLE_2[s] for n, s in enumerate(("123", "213", "231"))}),
         ("AUC", "aucloss", _FOUR, SIGNALS_4),
@@ -171,16 +171,18 @@ def signal_claims() -> Iterator[Claim]:
         )
 
 
-def compare(what: str, printed: dict[str, str], here: dict[str, list[int]]) -> Claim:
-    """Whether a matrix is as printed, entry by entry."""
+def compare(what: str, printed: dict[str, str], computed: dict[str, list[int]]) -> Claim:
+    """Return a claim that a matrix equals the printed one."""
     same = [
-        a == b for sigma, line in printed.items() for a, b in zip(map(int, line.split()), here[sigma], strict=True)
+        a == b
+        for sigma, line in printed.items()
+        for a, b in zip(map(int, line.split()), computed[sigma], strict=True)
     ]
     return Claim(what, f"{len(same)} entries as printed", f"{count(sum(same), len(same))} equal", all(same))
 
 
 def vector_claim(vectors: Vectors) -> Claim:
-    """Whether printed rows of a measure, and their difference, are those computed here."""
+    """Return a claim that printed rows of a measure, and their difference, equal those computed here."""
     m = len(vectors.outcomes[0])
     game = ranking_game(vectors.measure, m, k=1)
     columns = [game.outcomes.index(" ".join(r)) for r in vectors.outcomes]

@@ -1,7 +1,7 @@
-"""CT16 sections 4.1 and 4.2: gradients estimated from the top, and the propensities of being seen that this takes.
+"""CT16 sections 4.1 and 4.2: gradient estimates from the top, and the propensities they need.
 
-Nothing is drawn: a round of the paper's algorithm shows the greedy order with probability 1 - gamma, else each of
-all orders alike, and the mean over all of these is computed.
+The module computes exact means without sampling: a round of the paper's algorithm shows the greedy order with
+probability 1 - gamma, else a uniformly random order, and the mean is over all of these.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 from peekrank.learners.rtopkf.learner import RTopKF
 from peekrank.learners.rtopkf.state import RTopKFState
-from peekrank.papers.record import Claim, How, Made, count
+from peekrank.papers.record import Claim, Options, Results, count
 from peekrank.reports.markup import Table
 from peekrank.surrogates import KL, RankSVM, SmoothDCG, Squared, Surrogate
 from peekrank.types import Features, Floats, Ints, Shape
@@ -32,16 +32,16 @@ _SAME = 1e-9
 
 
 class Round(NamedTuple):
-    """Something that a round can show, how likely it is, the scores and the gradient that it is taken for."""
+    """A possible ranking of a round, its probability, the scores, and the gradient estimate."""
 
-    propensity: float
+    probability: float
     ranking: Ints
     scores: Floats
     estimate: Floats
 
 
 class Case(NamedTuple):
-    """A surrogate, an estimator and a number of answers; the largest error of the mean estimate."""
+    """A surrogate, an estimator, a number of answers, and the largest error of the mean estimate."""
 
     surrogate: str
     estimator: str
@@ -50,35 +50,35 @@ class Case(NamedTuple):
 
     @property
     def unbiased(self) -> bool:
-        """Whether the mean estimate is the gradient, but for rounding."""
+        """Whether the mean estimate equals the gradient up to rounding."""
         return self.error < _SAME
 
     @property
     def shown(self) -> str:
-        """The error to its first digit; what is rounding alone differs between machines, and is not told."""
+        """The error to one digit, without rounding errors, which differ between machines."""
         return f"below {_SAME:.0e}" if self.unbiased else f"{self.error:.0e}"
 
 
-def make(how: How) -> Made:  # noqa: ARG001 - takes a second
-    """All estimators with all numbers of answers that are enough for them and less than all."""
+def reproduce(options: Options) -> Results:  # noqa: ARG001 - takes a second
+    """Check all estimators with every sufficient number of answers below m."""
     cases = [
         Case(name, estimator, k, largest_error(surrogate, estimator, k))
-        for name, (surrogate, least) in PAPER.items()
+        for name, (surrogate, min_k) in PAPER.items()
         for estimator in ("printed", *OURS)
-        for k in range(least, ITEMS)
-        if (name, estimator) != ("ranksvm", "doubly_robust")  # there is none
+        for k in range(min_k, ITEMS)
+        if (name, estimator) != ("ranksvm", "doubly_robust")  # it does not exist
     ]
     rows = [(f"`{c.surrogate}`", c.estimator.replace("_", " "), c.k, c.shown) for c in cases]
     table = Table(("surrogate", "estimator", "k", "error of the mean"), rows)
-    return Made([*claims(cases), *propensity_claims(seen_propensities())], {"estimators": table})
+    return Results([*claims(cases), *propensity_claims(seen_propensities())], {"estimators": table})
 
 
 def claims(cases: list[Case]) -> Iterator[Claim]:
-    """Unbiased, as printed and ours."""
-    for name, (_, least) in PAPER.items():
-        (printed,) = (c for c in cases if c[:3] == (name, "printed", least))
+    """Yield the claims that the estimates are unbiased, the printed ones and ours."""
+    for name, (_, min_k) in PAPER.items():
+        (printed,) = (c for c in cases if c[:3] == (name, "printed", min_k))
         yield Claim(
-            f"section 4.1: the estimate for `{name}` from the top {least} is unbiased, m = {ITEMS}",
+            f"section 4.1: the estimate for `{name}` from the top {min_k} is unbiased, m = {ITEMS}",
             f"its mean is the gradient, for {LISTS} random lists",
             f"error {printed.shown}",
             printed.unbiased,
@@ -94,7 +94,7 @@ def claims(cases: list[Case]) -> Iterator[Claim]:
 
 
 def propensity_claims(propensities: Floats) -> Iterator[Claim]:
-    """What section 4.2 says of the propensities to be first, or first and second; items are in greedy order."""
+    """Yield the claims of section 4.2 on the propensities of positions 1 and 2, for items in greedy order."""
     first, both = propensities.sum(axis=1), propensities + propensities.T
     printed = 1 - GAMMA + GAMMA / ITEMS
     yield Claim(
@@ -114,7 +114,7 @@ def propensity_claims(propensities: Floats) -> Iterator[Claim]:
 
 
 def largest_error(surrogate: Surrogate, estimator: Any, k: int) -> float:
-    """How far the mean estimate is from the gradient, at most over random lists, as a share of the largest slope.
+    """Return the largest relative error of the mean estimate over random lists.
 
     >>> largest_error(Squared(), "printed", 1) < 1e-9
     True
@@ -125,14 +125,14 @@ def largest_error(surrogate: Surrogate, estimator: Any, k: int) -> float:
         X = rng.normal(size=(ITEMS, FEATURES)).astype(np.float32)
         weights, relevance = rng.normal(size=(2, FEATURES)), rng.integers(0, 4, ITEMS).astype(np.float64)
         shown = list(rounds(learner, X, weights, relevance, k))
-        mean = sum(r.propensity * r.estimate for r in shown)
-        gradient = surrogate.gradient(shown[0].scores, relevance)  # all are shown for the same scores
+        mean = sum(r.probability * r.estimate for r in shown)
+        gradient = surrogate.gradient(shown[0].scores, relevance)  # the scores of all rounds are the same
         largest = max(largest, float(np.abs(mean - gradient).max() / max(1.0, np.abs(gradient).max())))
     return largest
 
 
 def seen_propensities() -> Floats:
-    """How likely each item is to come first with each other one second; items are in greedy order.
+    """Return the probability of each pair of items at positions 1 and 2, for items in greedy order.
 
     >>> round(float(seen_propensities().sum()), 9)
     1.0
@@ -140,25 +140,25 @@ def seen_propensities() -> Floats:
     learner = RTopKF(unseen_order="random", temperature=0.0, gamma=GAMMA)
     X = np.eye(ITEMS, FEATURES, dtype=np.float32)
     weights = np.tile(np.arange(FEATURES, 0.0, -1), (2, 1))
-    found = np.zeros((ITEMS, ITEMS))
-    for propensity, ranking, *_ in rounds(learner, X, weights, np.zeros(ITEMS), 1):
-        found[ranking[0], ranking[1]] += propensity
-    return found
+    pairs = np.zeros((ITEMS, ITEMS))
+    for probability, ranking, *_ in rounds(learner, X, weights, np.zeros(ITEMS), 1):
+        pairs[ranking[0], ranking[1]] += probability
+    return pairs
 
 
 def rounds(learner: RTopKF, X: Features, weights: Floats, relevance: Floats, k: int) -> Iterator[Round]:
-    """All that a round can show: the greedy order, and every order by exploration."""
+    """Yield all possible rounds: the greedy order, and every order by exploration."""
     shape = Shape(ITEMS, FEATURES, k)
     shuffles = list(product(*((np.arange(n) + 0.5) / n for n in range(ITEMS, 1, -1))))
     uniforms = [(1 - GAMMA, np.r_[(1 + GAMMA) / 2, np.full(ITEMS, 0.5)])]
     uniforms += [(GAMMA / len(shuffles), np.r_[GAMMA / 2, shuffle, 0.5]) for shuffle in shuffles]
     rank, update = learner.kernels[:2]
-    for propensity, draws in uniforms:
+    for probability, draws in uniforms:
         state = _state(learner, k, weights)
         ranking, token = np.empty(ITEMS, dtype=np.int64), np.zeros(learner.token_size(shape))
         rank(state, X, draws, ranking, token)
         update(state, X, ranking, token, relevance[ranking[:k]])
-        yield Round(propensity, ranking, state.scores[:ITEMS].copy(), state.slopes[:ITEMS].copy())
+        yield Round(probability, ranking, state.scores[:ITEMS].copy(), state.slopes[:ITEMS].copy())
 
 
 def _state(learner: RTopKF, k: int, weights: Floats) -> RTopKFState:

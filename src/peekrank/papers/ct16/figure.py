@@ -1,8 +1,8 @@
 """CT16 Figure 1: average NDCG@10 against time, on any lists of documents.
 
-The six learners of the paper as printed, with the paper's parameters, and ours: with k = 1, 2 and 5, and with
-other choices at k = 1. All of them rank the same queries in the same order, pass after pass, each pass in a new
-random order. The paper's data cannot be passed on; here they are generated in its shapes, anew for every run.
+The figure compares the six learners of the paper as printed, with the paper's parameters, and ours with k = 1, 2 and
+5 and with other choices at k = 1. All of them rank the same queries in the same order, in passes that each have a new
+random order. The paper's data may not be redistributed, so every run generates data of the same shapes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from peekrank.engine import Agent, run_agents
 from peekrank.learners import Uniform
 from peekrank.learners.rtopkf.learner import RTopKF
 from peekrank.measures import NDCG
-from peekrank.papers.record import Beat, Claim, How, Made, mean_exceeds
+from peekrank.papers.record import Claim, Heartbeat, Options, Results, mean_exceeds
 from peekrank.reports.markup import Table
 from peekrank.reports.style import COLOURS, Look, blank, draw, finish, spread_of_runs, styled
 from peekrank.surrogates import KL, ListNet, RankSVM, SmoothDCG, Squared
@@ -29,7 +29,7 @@ from peekrank.types import Floats, Grades, Ints, Learner, Rounds
 ROUNDS = 250_000
 RUNS = 5
 POINTS = 50  # of a curve
-SETTLED = 0.1  # of the rounds: before, the order of the curves is mostly luck
+SETTLED = 0.1  # of the rounds; before, the order of the curves is mostly noise
 CLOSE = 0.9  # of the way from random to ListNet
 MEASURE = NDCG(10, no_relevant="skip")  # a query without a relevant document is the same for all rankings
 NOTHING, EVERYTHING = "random", "ListNet, all relevances"
@@ -39,7 +39,7 @@ OURS = ("ours, k = 1", "ours, k = 2", "ours, k = 5")
 
 
 class Contestant(NamedTuple):
-    """A learner, how many answers it sees, and how its curve looks."""
+    """A learner, its number of answers, and the style of its curve."""
 
     name: str
     learner: Learner
@@ -49,7 +49,7 @@ class Contestant(NamedTuple):
 
 
 class Setting(NamedTuple):
-    """Generated data: shape, kind of relevance, part of the queries, whether the longest document has length 1."""
+    """Generated data: shape, kind of relevance, share of the queries, and whether to scale documents to length 1."""
 
     shape: str
     kind: Kind = "linear"
@@ -68,7 +68,7 @@ class Setting(NamedTuple):
 
 
 class Size(NamedTuple):
-    """A setting, and how much of it is played."""
+    """A setting, its number of rounds and of runs."""
 
     setting: Setting
     rounds: int
@@ -79,8 +79,8 @@ FULL = (Size(Setting("yandex"), ROUNDS, RUNS), Size(Setting("yahoo", unit=True),
 QUICK = (Size(Setting("yandex", scale=0.1), 10_000, 4),)
 
 
-class Played(NamedTuple):
-    """Average NDCG@10 of the first t rounds, a row for each run; how often weights were not finite at the end."""
+class FigureData(NamedTuple):
+    """Curves of average NDCG@10, one row per run, and the number of runs that diverged."""
 
     title: str
     rounds: int
@@ -94,52 +94,52 @@ class Played(NamedTuple):
         return len(self.curves[NOTHING])
 
     def ends(self, name: str) -> Floats:
-        """Where the curves of a learner end, for each run."""
+        """Return the end of a learner's curve in each run."""
         return np.asarray(self.curves[name][:, -1])
 
     def ways(self, name: str) -> Floats:
-        """How far it came in each run, as a share of the mean way from random, 0, to ListNet, 1.
+        """Return the final quality in each run, on a scale from random (0) to ListNet (1).
 
-        NaN if ListNet is not above random: there is no way then, and no claim on it holds.
+        The result is NaN if ListNet is not above random; no claim on it holds then.
         """
-        low, high, here = (self.ends(n) for n in (NOTHING, EVERYTHING, name))
+        low, high, value = (self.ends(n) for n in (NOTHING, EVERYTHING, name))
         way = (high - low).mean()
-        return (here - low) / (way if way > 0 else np.nan)
+        return (value - low) / (way if way > 0 else np.nan)
 
     def way(self, name: str) -> float:
-        """The same in the mean."""
+        """Return the mean of `ways`."""
         return float(self.ways(name).mean())
 
 
-def make(how: How) -> Made:
-    """Play on generated data of the paper's two shapes, or of a tenth of one."""
-    made = Made([], {}, {}, {})
-    sizes = QUICK if how.quick else FULL
+def reproduce(options: Options) -> Results:
+    """Run on generated data of the paper's two shapes, or of a tenth of one."""
+    results = Results([], {}, {}, {})
+    sizes = QUICK if options.quick else FULL
     jobs = {run_file(size.setting, run): _job(size, run) for size in sizes for run in range(size.runs)}
-    found = how.frames(jobs)
+    frames = options.frames(jobs)
     for setting, rounds, runs in sizes:
-        played = gather(setting.name, rounds, [found[run_file(setting, run)] for run in range(runs)])
+        data = gather(setting.name, rounds, [frames[run_file(setting, run)] for run in range(runs)])
         yahoo = setting.shape == "yahoo"
-        made = Made(
-            [*made.claims, *claims(played, yahoo=yahoo), *our_claims(played)],
-            {**made.tables, setting.name: where(played)},
-            {**made.pictures, setting.name: picture(played)},
-            {**made.data, setting.name: curves(played)},
+        results = Results(
+            [*results.claims, *claims(data, yahoo=yahoo), *our_claims(data)],
+            {**results.tables, setting.name: where(data)},
+            {**results.pictures, setting.name: picture(data)},
+            {**results.data, setting.name: curves(data)},
         )
-    return made
+    return results
 
 
 def run_file(setting: Setting, run: int) -> str:
-    """Name of the file with the results of a run."""
+    """Return the name of the file with the results of a run."""
     return f"{setting.name}-{run:04d}"
 
 
-def _job(size: Size, run: int) -> Callable[[Beat], pl.DataFrame]:
+def _job(size: Size, run: int) -> Callable[[Heartbeat], pl.DataFrame]:
     return lambda alive: play_run(size.setting.draw, size.rounds, run, alive)
 
 
 def contestants(rounds: int) -> list[Contestant]:
-    """The six of the paper, then ours."""
+    """Return the six learners of the paper, then ours."""
     printed, black, grey = RTopKF.from_paper, COLOURS[-1], "#777777"
     return [
         Contestant(EVERYTHING, printed(ListNet(), rounds), 1, COLOURS[4], "-"),
@@ -159,18 +159,18 @@ def contestants(rounds: int) -> list[Contestant]:
 
 
 def passes(queries: int, rounds: int, rng: np.random.Generator) -> Ints:
-    """The query of each round: all in random order, then all in another, and so on."""
+    """Return the query of each round, in passes that each have a new random order."""
     return np.concatenate([rng.permutation(queries) for _ in range(-(-rounds // queries))])[:rounds]
 
 
 def best_grades(rounds: Rounds) -> Grades:
-    """The highest relevance of each list; where it is 0, NDCG says nothing."""
+    """Return the highest relevance of each list. If it is 0, NDCG is undefined."""
     best: Grades = np.maximum.reduceat(rounds.relevance, rounds.offsets[:-1])
     return best
 
 
 def of_unit_length(rounds: Rounds) -> Rounds:
-    """All features divided by the length of the longest document, which theorems take for bounded."""
+    """Divide all features by the length of the longest document, as the theorems assume."""
     longest = np.sqrt(max(float(np.vdot(row, row)) for row in rounds.features))
     return rounds._replace(features=rounds.features / np.float32(longest))
 
@@ -182,19 +182,19 @@ def play(
     rounds: int,
     runs: int,
     say: Callable[[str], object],
-) -> Played:
-    """Let all learners rank the same queries, once for each run.
+) -> FigureData:
+    """Run all learners on the same queries, once for each run.
 
     Parameters
     ----------
     title
         Title of the setting.
     draw
-        Gives the data of a run.
+        Draws the data of a run.
     rounds, runs
-        How long, and how often.
+        Number of rounds and of runs.
     say
-        Called with each run that is done.
+        Receives a message after each run.
     """
     frames = []
     for run in range(runs):
@@ -204,16 +204,16 @@ def play(
 
 
 def play_run(
-    draw: Callable[[np.random.Generator], Rounds], rounds: int, run: int, alive: Beat = lambda: None
+    draw: Callable[[np.random.Generator], Rounds], rounds: int, run: int, alive: Heartbeat = lambda: None
 ) -> pl.DataFrame:
-    """The curves of one run: learner, average so far, whether weights were not finite at the end."""
+    """Return the curves of one run: learner, average so far, and whether the learner diverged."""
     rng, checkpoints = np.random.default_rng(run), shown_rounds(rounds)
     data = draw(rng)
     lengths, d = np.diff(data.offsets), data.features.shape[1]
     sequence = passes(len(lengths), rounds, rng)
     counted = np.maximum(1, np.cumsum(best_grades(data)[sequence] > 0)[checkpoints - 1])
-    all_of_them = contestants(rounds)
-    agents = [Agent(c.learner, m=int(lengths.max()), k=c.k, d=d, seed=run) for c in all_of_them]
+    entrants = contestants(rounds)
+    agents = [Agent(c.learner, m=int(lengths.max()), k=c.k, d=d, seed=run) for c in entrants]
     traces = run_agents(
         agents, data, measure=MEASURE, sequence=sequence, checkpoints=checkpoints, progress=lambda _: alive()
     )
@@ -225,12 +225,12 @@ def play_run(
                 "lost": bool(agent.failure()),
             }
         )
-        for contestant, agent, trace in zip(all_of_them, agents, traces, strict=True)
+        for contestant, agent, trace in zip(entrants, agents, traces, strict=True)
     )
 
 
 def shown_rounds(rounds: int) -> Ints:
-    """Where curves have their points.
+    """Return the rounds at which curves have their points.
 
     >>> len(shown_rounds(250_000)), int(shown_rounds(250_000)[0])
     (50, 5000)
@@ -238,11 +238,11 @@ def shown_rounds(rounds: int) -> Ints:
     return np.unique(np.ceil(np.linspace(rounds / POINTS, rounds, POINTS)).astype(np.int64))
 
 
-def gather(title: str, rounds: int, frames: Sequence[pl.DataFrame]) -> Played:
-    """The curves of all runs."""
+def gather(title: str, rounds: int, frames: Sequence[pl.DataFrame]) -> FigureData:
+    """Collect the curves of all runs."""
     names = frames[0]["learner"].unique(maintain_order=True).to_list()
     mine = {name: [frame.filter(pl.col("learner") == name) for frame in frames] for name in names}
-    return Played(
+    return FigureData(
         title,
         rounds,
         shown_rounds(rounds),
@@ -251,19 +251,19 @@ def gather(title: str, rounds: int, frames: Sequence[pl.DataFrame]) -> Played:
     )
 
 
-def claims(played: Played, *, yahoo: bool) -> list[Claim]:
-    """What the paper says of its figure, one thing of Yahoo only, and whether it is so here."""
-    late = played.checkpoints >= SETTLED * played.rounds
-    means = {name: curve.mean(axis=0) for name, curve in played.curves.items()}
-    way = {name: played.way(name) for name in (*CONVEX, SMOOTH)}
+def claims(data: FigureData, *, yahoo: bool) -> list[Claim]:
+    """Check the paper's claims on its figure, one of them only on Yahoo data."""
+    late = data.checkpoints >= SETTLED * data.rounds
+    means = {name: curve.mean(axis=0) for name, curve in data.curves.items()}
+    way = {name: data.way(name) for name in (*CONVEX, SMOOTH)}
     others = np.max([means[name] for name in (*CONVEX, SMOOTH, NOTHING)], axis=0)
     ahead = (means[EVERYTHING] > others)[late]
     # by a standard deviation of each
-    apart = [_interval(played, name)[0] > _interval(played, NOTHING)[1] for name in CONVEX]
+    apart = [_interval(data, name)[0] > _interval(data, NOTHING)[1] for name in CONVEX]
 
     def claim(statement: str, expected: str, names: Sequence[str], *, holds: bool) -> Claim:
-        here = ", ".join(f"{name.partition(',')[0]} {_way(played, name)}" for name in names)
-        return Claim(f"{played.title}: {statement}", expected, f"{here} ({played.runs} runs)", holds)
+        here = ", ".join(f"{name.partition(',')[0]} {_way(data, name)}" for name in names)
+        return Claim(f"{data.title}: {statement}", expected, f"{here} ({data.runs} runs)", holds)
 
     close = claim(
         "RankSVM and KL are very close to ListNet", f"{CLOSE:.0%} of the way from random at least",
@@ -271,9 +271,9 @@ def claims(played: Played, *, yahoo: bool) -> list[Claim]:
     )  # fmt: skip
     return [
         Claim(
-            f"{played.title}: ListNet has the highest average NDCG throughout",
+            f"{data.title}: ListNet has the highest average NDCG throughout",
             f"above the other five at every point, from {SETTLED:.0%} of the rounds on",
-            f"at {ahead.sum()} of {len(ahead)} points ({played.runs} runs)",
+            f"at {ahead.sum()} of {len(ahead)} points ({data.runs} runs)",
             bool(ahead.all()),
         ),
         *([close] if yahoo else []),
@@ -300,76 +300,75 @@ def claims(played: Played, *, yahoo: bool) -> list[Claim]:
     ]  # fmt: skip
 
 
-def our_claims(played: Played) -> list[Claim]:
-    """What we say of our own learner in the same figure."""
-    best = max((*CONVEX, SMOOTH), key=lambda name: played.ends(name).mean())
+def our_claims(data: FigureData) -> list[Claim]:
+    """Check our claims on our own learner in the same figure."""
+    best = max((*CONVEX, SMOOTH), key=lambda name: data.ends(name).mean())
     first, *more = OURS
-    ends = [played.ends(name) for name in OURS]
+    ends = [data.ends(name) for name in OURS]
     return [
         Claim(
-            f"{played.title}: {first}, is above all printed ones, two answers included",
+            f"{data.title}: {first}, is above all printed ones, two answers included",
             "above the best of them, with all of the 95 % interval",
-            f"{_way(played, first)} against {_way(played, best)} of {best} ({played.runs} runs)",
-            mean_exceeds(played.ends(first) - played.ends(best), 0),
+            f"{_way(data, first)} against {_way(data, best)} of {best} ({data.runs} runs)",
+            mean_exceeds(data.ends(first) - data.ends(best), 0),
         ),
         Claim(
-            f"{played.title}: more answers help ours",
+            f"{data.title}: more answers help ours",
             "above k = 1 with k = 2, and above that with k = 5, with all of the 95 % interval",
-            ", ".join(f"{_way(played, name)} with {name[-5:]}" for name in (first, *more))
-            + f" ({played.runs} runs)",
+            ", ".join(f"{_way(data, name)} with {name[-5:]}" for name in (first, *more)) + f" ({data.runs} runs)",
             all(mean_exceeds(more_seen - fewer, 0) for fewer, more_seen in pairwise(ends)),
         ),
     ]
 
 
-def _way(played: Played, name: str) -> str:
-    if np.isnan(played.way(name)):
-        return f"{played.ends(name).mean():.3f}, with ListNet not above random"
-    return f"{played.way(name):.0%} ± {played.ways(name).std(ddof=1):.0%}"
+def _way(data: FigureData, name: str) -> str:
+    if np.isnan(data.way(name)):
+        return f"{data.ends(name).mean():.3f}, with ListNet not above random"
+    return f"{data.way(name):.0%} ± {data.ways(name).std(ddof=1):.0%}"
 
 
-def _interval(played: Played, name: str) -> tuple[float, float]:
-    """A standard deviation on each side of the mean, at the end."""
-    ends = played.curves[name][:, -1]
+def _interval(data: FigureData, name: str) -> tuple[float, float]:
+    """Return the final mean minus and plus one standard deviation."""
+    ends = data.curves[name][:, -1]
     return float(ends.mean() - ends.std(ddof=1)), float(ends.mean() + ends.std(ddof=1))
 
 
-def where(played: Played) -> Table:
-    """Where the curves are at a tenth of the rounds and at the end."""
-    tenth = int(np.searchsorted(played.checkpoints, SETTLED * played.rounds))
-    heads = ("learner", *(f"{played.checkpoints[i]:,} rounds" for i in (tenth, -1)), "random 0 %, ListNet 100 %")
+def where(data: FigureData) -> Table:
+    """Return a table of the curves at a tenth of the rounds and at the end."""
+    tenth = int(np.searchsorted(data.checkpoints, SETTLED * data.rounds))
+    heads = ("learner", *(f"{data.checkpoints[i]:,} rounds" for i in (tenth, -1)), "random 0 %, ListNet 100 %")
     rows = []
-    for name, curve in played.curves.items():
+    for name, curve in data.curves.items():
         cells = [f"{curve[:, i].mean():.3f} ± {curve[:, i].std(ddof=1):.3f}" for i in (tenth, -1)]
-        lost = f"; diverged in {played.diverged[name]} of {played.runs} runs" if played.diverged[name] else ""
-        way = played.way(name)
+        lost = f"; diverged in {data.diverged[name]} of {data.runs} runs" if data.diverged[name] else ""
+        way = data.way(name)
         rows.append((name + lost, *cells, "" if np.isnan(way) else f"{way:.0%}"))
     return Table(heads, rows)
 
 
-def curves(played: Played) -> pl.DataFrame:
-    """All curves as numbers."""
+def curves(data: FigureData) -> pl.DataFrame:
+    """Return all curves as a data frame."""
     return pl.concat(
         pl.DataFrame(
             {
                 "learner": name,
-                "round": played.checkpoints,
+                "round": data.checkpoints,
                 "mean": curve.mean(axis=0),
                 "sd": curve.std(axis=0, ddof=1),
             }
         )
-        for name, curve in played.curves.items()
+        for name, curve in data.curves.items()
     )
 
 
-def picture(played: Played) -> Figure:
-    """The curves, with a band of one standard deviation."""
+def picture(data: FigureData) -> Figure:
+    """Plot the curves, with a band of one standard deviation."""
     with styled():
-        title = f"{played.title}\nmean of {played.runs} runs, band: ± 1 standard deviation"
+        title = f"{data.title}\nmean of {data.runs} runs, band: ± 1 standard deviation"
         figure, axes = blank(title, "average NDCG@10", scale="linear", legend_rows=6)
-        for position, (name, _, _, colour, dashes) in enumerate(contestants(played.rounds)):
+        for position, (name, _, _, colour, dashes) in enumerate(contestants(data.rounds)):
             look = Look(position, colour, "o^sDvP"[position % 6], dashes)
-            draw(axes, played.checkpoints, spread_of_runs(played.curves[name]), look, label=name)
+            draw(axes, data.checkpoints, spread_of_runs(data.curves[name]), look, label=name)
         figure.legend(loc="outside lower left", ncols=2)
         finish(figure, axes)
     return figure

@@ -1,7 +1,7 @@
-"""CT16 section 4: how many answers the gradient of a surrogate needs, and which surrogates are convex.
+"""CT16 section 4: the number of answers that the gradient of a surrogate needs, and convexity.
 
-By its Lemma 1 a gradient can be estimated without bias from k answers only if it is a sum of terms with k
-relevances each. The largest term is found by expanding the gradient over sets of items, at many random scores.
+By its Lemma 1, a gradient has an unbiased estimate from k answers only if it is a sum of terms with k relevances
+each. The module finds the largest term by expanding the gradient over sets of items, at many random scores.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from peekrank.papers.record import Claim, How, Made
+from peekrank.papers.record import Claim, Options, Results
 from peekrank.reports.markup import Table
 from peekrank.surrogates import KL, ListNet, RankSVM, SmoothDCG, Squared, Surrogate
 
@@ -24,11 +24,11 @@ _SMOOTH = SmoothDCG(1.0)  # the smoothing changes neither terms nor convexity; w
 
 
 class PaperClaim(NamedTuple):
-    """What the paper says of a surrogate: the least k, None for all answers; whether it is convex."""
+    """The paper's claim on a surrogate: the smallest k (None for all answers), and whether it is convex."""
 
     where: str
     surrogate: Surrogate
-    least_k: int | None
+    min_k: int | None
     convex: bool
 
 
@@ -41,51 +41,51 @@ PAPER = (
 )
 
 
-def make(how: How) -> Made:  # noqa: ARG001 - takes a second
-    """Expand all gradients, and look for segments on which a surrogate is not convex."""
+def reproduce(options: Options) -> Results:  # noqa: ARG001 - takes a second
+    """Expand all gradients, and search for segments on which a surrogate is not convex."""
     sizes = list(product(ITEMS, GRADES))
-    found = {said.surrogate.name: [largest_term(said.surrogate, m, g) for m, g in sizes] for said in PAPER}
-    bent = {said.surrogate.name: not_convex(said.surrogate) for said in PAPER}
+    found = {claim.surrogate.name: [largest_term(claim.surrogate, m, g) for m, g in sizes] for claim in PAPER}
+    bent = {claim.surrogate.name: not_convex(claim.surrogate) for claim in PAPER}
     heads = ("surrogate", *(f"m = {m}, {g} grades" for m, g in sizes), f"not convex on, of {_SEGMENTS:,} segments")
     rows = [(f"`{name}`", *terms, bent[name]) for name, terms in found.items()]
-    return Made(claims(found, bent), {"terms": Table(heads, rows)})
+    return Results(claims(found, bent), {"terms": Table(heads, rows)})
 
 
 def claims(found: dict[str, list[int]], bent: dict[str, int]) -> list[Claim]:
-    """What the paper says, for largest terms by surrogate (in the order of ITEMS x GRADES)."""
-    made = []
+    """Return the paper's claims, for largest terms by surrogate (in the order of ITEMS x GRADES)."""
+    checked = []
     sizes = list(product(ITEMS, GRADES))
-    for where, surrogate, least, convex in PAPER:
+    for where, surrogate, min_k, convex in PAPER:
         name, terms = surrogate.name, found[surrogate.name]
-        wanted = [m if least is None else least for m, _ in sizes]
+        expected = [m if min_k is None else min_k for m, _ in sizes]
         wrong = [
             f"{term} at m = {m} with {g} grades"
-            for (m, g), term, want in zip(sizes, terms, wanted, strict=True)
-            if term != want
+            for (m, g), term, value in zip(sizes, terms, expected, strict=True)
+            if term != value
         ]
-        made.append(
+        checked.append(
             Claim(
                 f"{where}: answers that the gradient of `{name}` needs, m = {ITEMS[0]}, {ITEMS[-1]}",
-                "all m" if least is None else str(least),
+                "all m" if min_k is None else str(min_k),
                 "; ".join(wrong) if wrong else f"the same in all {len(sizes)} cases",
                 not wrong,
             )
         )
-        made.append(
+        checked.append(
             Claim(
                 f"{where}: `{name}` is convex" if convex else f"{where}: `{name}` is not convex",
-                f"no segment of {_SEGMENTS:,} says otherwise"
+                f"none of {_SEGMENTS:,} segments contradicts it"
                 if convex
-                else f"some segment of {_SEGMENTS:,} says so",
+                else f"some of {_SEGMENTS:,} segments prove it",
                 f"{bent[name]:,} do",
                 (bent[name] == 0) is convex,
             )
         )
-    return made
+    return checked
 
 
 def largest_term(surrogate: Surrogate, m: int, grades: int) -> int:
-    """The number of relevances in the largest term of the gradient, the most over random scores.
+    """Return the number of relevances in the largest term of the gradient, over random scores.
 
     >>> [largest_term(surrogate, 3, 2) for surrogate in (Squared(), RankSVM(), ListNet())]
     [1, 2, 2]
@@ -106,15 +106,15 @@ def largest_term(surrogate: Surrogate, m: int, grades: int) -> int:
 
 
 def not_convex(surrogate: Surrogate) -> int:
-    """Number of 2,000 random segments whose middle is above the mean of the ends.
+    """Count the random segments, of 2,000, whose middle is above the mean of the ends.
 
     >>> not_convex(Squared())
     0
     """
-    rng, found = np.random.default_rng(0), 0
+    rng, violations = np.random.default_rng(0), 0
     for _ in range(_SEGMENTS):
         a, b = rng.normal(size=(2, 4))
         R = rng.integers(0, 3, size=4).astype(float)
         middle, ends = surrogate.value((a + b) / 2, R), (surrogate.value(a, R) + surrogate.value(b, R)) / 2
-        found += middle > ends + _NOTHING
-    return found
+        violations += middle > ends + _NOTHING
+    return violations

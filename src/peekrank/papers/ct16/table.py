@@ -1,4 +1,4 @@
-"""CT16 Table 1: two adversaries that one answer cannot tell apart, and what Theorem 5.2 makes of them."""
+"""CT16 Table 1: two adversaries that one answer cannot distinguish, and Theorem 5.2."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import polars as pl
 
 from peekrank.games.observability import signals
 from peekrank.games.ranking import ranking_game
-from peekrank.papers.record import Claim, How, Made
+from peekrank.papers.record import Claim, Options, Results
 from peekrank.reports.markup import Table
 from peekrank.reports.numbers import number
 from peekrank.surrogates import NDCGSquared
@@ -36,7 +36,7 @@ _SAME = 1e-12
 
 
 def certificate() -> dict[str, Any]:
-    """The pair, with what a certificate says of adversaries; the gap is the least that any ranking loses.
+    """Return the pair in the format of a certificate. The gap is the smallest total loss of any ranking.
 
     >>> round(certificate()["adversaries"]["gap"], 4)
     0.0284
@@ -59,48 +59,48 @@ def certificate() -> dict[str, Any]:
     }
 
 
-def make(how: How) -> Made:  # noqa: ARG001 - nothing random
-    """The table, the expectations below it, and the step from them to linear regret."""
+def reproduce(options: Options) -> Results:  # noqa: ARG001 - nothing random
+    """Check the table, the expectations below it, and the step from them to linear regret."""
     rows = [(side, *(pair[n] for pair in PAIR.values())) for n, side in enumerate(SIDES)]
     table = Table(("relevance", *PAIR), rows)
     frame = pl.DataFrame([{"relevance": r, "p": float(p), "p_tilde": float(q)} for r, (p, q) in PAIR.items()])
-    return Made(list(claims(PAIR)), {"table-1": table}, data={"table-1": frame})
+    return Results(list(claims(PAIR)), {"table-1": table}, data={"table-1": frame})
 
 
 def claims(pair: dict[str, tuple[str, str]]) -> Iterator[Claim]:
-    """What the paper says of a pair."""
+    """Yield the paper's claims on a pair."""
     relevance = np.array([[int(grade) for grade in r] for r in pair])
-    propensities = {side: [Fraction(sides[n]) for sides in pair.values()] for n, side in enumerate(SIDES)}
-    for side, propensity in propensities.items():
-        yield Claim(f"{side} is a distribution", "1 in all", str(sum(propensity)), sum(propensity) == 1)
-    for side, propensity in propensities.items():
-        mean = tuple(str(sum(c for c, r in zip(propensity, row, strict=True) if r)) for row in relevance.T)
+    distributions = {side: [Fraction(sides[n]) for sides in pair.values()] for n, side in enumerate(SIDES)}
+    for side, distribution in distributions.items():
+        yield Claim(f"{side} is a distribution", "total 1", str(sum(distribution)), sum(distribution) == 1)
+    for side, distribution in distributions.items():
+        mean = tuple(str(sum(c for c, r in zip(distribution, row, strict=True) if r)) for row in relevance.T)
         yield Claim(f"expected relevance on {side}", ", ".join(MEAN), ", ".join(mean), mean == MEAN)
     targets = np.array([NDCGSquared().target(row) for row in relevance])
-    for side, propensity in propensities.items():
-        found = np.array(propensity, dtype=float) @ targets
+    for side, distribution in distributions.items():
+        found = np.array(distribution, dtype=float) @ targets
         yield Claim(
             f"expected gain over largest DCG on {side}",
             ", ".join(f"{x:.4f}" for x in NORMALISED[side]),
             ", ".join(f"{x:.4f}" for x in found),
             bool((np.abs(found - NORMALISED[side]) < _PRINTED).all()),
         )
-    yield from _game_claims(relevance, propensities)
+    yield from _game_claims(relevance, distributions)
 
 
-def _game_claims(relevance: Any, propensities: dict[str, list[Fraction]]) -> Iterator[Claim]:
+def _game_claims(relevance: Any, distributions: dict[str, list[Fraction]]) -> Iterator[Claim]:
     game = ranking_game("ndcg", m=3, k=1)
     columns = [game.outcomes.index(" ".join(map(str, row))) for row in relevance]
-    exact = {side: np.array(propensity, dtype=object) for side, propensity in propensities.items()}
+    exact = {side: np.array(distribution, dtype=object) for side, distribution in distributions.items()}
     rows = signals(game, range(len(game.actions))).rows[:, columns].astype(object)
     apart = int(np.count_nonzero(rows @ exact["p"] != rows @ exact["p~"]))
     yield Claim(
-        "one answer does not tell p and p~ apart",
+        "one answer does not distinguish p and p~",
         "all answers equally likely on both, for every ranking",
         f"{len(rows) - apart} of {len(rows)} are",
         apart == 0,
     )
-    costs = {side: game.loss[:, columns] @ propensity.astype(float) for side, propensity in exact.items()}
+    costs = {side: game.loss[:, columns] @ distribution.astype(float) for side, distribution in exact.items()}
     shown = ["".join(str(int(item) + 1) for item in action.split()) for action in game.actions]
     best = {side: {shown[a] for a in np.flatnonzero(cost < cost.min() + _SAME)} for side, cost in costs.items()}
     for side in SIDES:

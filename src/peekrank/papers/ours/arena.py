@@ -1,4 +1,4 @@
-"""Learners of finite games in the arena: classic games and some rankings, against the opponents of each game."""
+"""Learners of finite games in the arena: classic and ranking games, against the opponents of each game."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from peekrank.experiments.arena import ArenaResult, run_arena
 from peekrank.games.classic import CLASSIC
 from peekrank.games.game import Game
 from peekrank.games.ranking import ranking_game
-from peekrank.games.rate import Rate
+from peekrank.games.rates import Rate
 from peekrank.learners.feedexp3.learner import FeedExp3
 from peekrank.learners.nw2.learner import NW2
-from peekrank.papers.record import Beat, Claim, How, Made, count
+from peekrank.papers.record import Claim, Heartbeat, Options, Results, count
 from peekrank.reports.markup import Table
 from peekrank.types import Learner
 
@@ -30,46 +30,46 @@ COLUMNS = {
     "game": pl.String, "rate": pl.String, "learner": pl.String, "horizon": pl.Int64, "worst": pl.Float64,
     "sd": pl.Float64, "opponent": pl.String, "bound_at_last": pl.Float64, "reason": pl.String,
 }  # fmt: skip
-NEAR = 0.08  # by how much an exponent may exceed what is promised
+NEAR = 0.08  # tolerance above the guaranteed exponent
 RANKINGS = (("ndcg", 1), ("ndcg", 2), ("ap", 2), ("dcg", 1), ("dcg", 2), ("p@1+sum", 1), ("p@2+sum", 1))
 
 
 def games() -> dict[str, Game]:
-    """The classic games, and rankings of three items."""
+    """Return the classic games, and ranking games with three items."""
     rankings = {f"`{measure}` m = 3, k = {k}": ranking_game(measure, m=3, k=k) for measure, k in RANKINGS}
     return {name: example.game for name, example in CLASSIC.items()} | rankings
 
 
-def make(how: How) -> Made:
-    """Play all games, or a few."""
-    chosen = {name: game for name, game in games().items() if not how.quick or name in QUICK_GAMES}
-    horizons, runs = (QUICK, QUICK_RUNS) if how.quick else (RECORD, RUNS)
+def reproduce(options: Options) -> Results:
+    """Run all games, or a few."""
+    chosen = {name: game for name, game in games().items() if not options.quick or name in QUICK_GAMES}
+    horizons, runs = (QUICK, QUICK_RUNS) if options.quick else (RECORD, RUNS)
 
-    def job(name: str, learner: str) -> Callable[[Beat], pl.DataFrame]:
-        game, made = {name: chosen[name]}, {learner: LEARNERS[learner]}
-        return lambda alive: as_frame(*run_arena(game, made, horizons, runs, progress=lambda _: alive()))
+    def job(name: str, learner: str) -> Callable[[Heartbeat], pl.DataFrame]:
+        game, factory = {name: chosen[name]}, {learner: LEARNERS[learner]}
+        return lambda alive: as_frame(*run_arena(game, factory, horizons, runs, progress=lambda _: alive()))
 
     pairs = {file_of(name, learner): (name, learner) for name in chosen for learner in LEARNERS}
-    # the largest games first, so that no thread is left alone with one at the end
+    # the largest games first, so that all threads finish at about the same time
     size = {name: game.loss.size for name, game in chosen.items()}
     largest_first = sorted(pairs, key=lambda file: -size[pairs[file][0]])
-    found = how.frames({file: job(*pairs[file]) for file in largest_first})
+    found = options.frames({file: job(*pairs[file]) for file in largest_first})
     results = [as_crossing(found[file]) for file in pairs]
     data = pl.concat(found[file] for file in pairs).with_columns(pl.col("game").str.replace_all("`", ""))
-    return Made(list(claims(results, runs)), {"arena": table(results)}, data={"arena": data})
+    return Results(list(claims(results, runs)), {"arena": table(results)}, data={"arena": data})
 
 
 def file_of(name: str, learner: str) -> str:
-    """Name of the file with the results of a learner in a game.
+    """Return the name of the file with the results of a learner in a game.
 
     >>> file_of("`p@2+sum` m = 3, k = 1", "nw2")
-    'p2-m3-k1-nw2'
+    'p2sum-m3-k1-nw2'
     """
     return f"{re.sub('[^a-z0-9-]', '', name.replace(' m', '-m').replace(', k', '-k'))}-{learner}"
 
 
 def as_frame(crossing: ArenaResult) -> pl.DataFrame:
-    """A row for each horizon, or one without horizon where the learner does not fit."""
+    """Return a row for each horizon, or one row without horizon if the learner does not fit."""
     numbers = zip(crossing.horizons, crossing.worst.tolist(), crossing.spread.tolist(), strict=True)
     rows = [
         (crossing.game, None if crossing.rate is None else str(crossing.rate), crossing.learner, *line,
@@ -80,7 +80,7 @@ def as_frame(crossing: ArenaResult) -> pl.DataFrame:
 
 
 def as_crossing(frame: pl.DataFrame) -> ArenaResult:
-    """What `as_frame` was given."""
+    """Invert `as_frame`."""
     first = frame.row(0, named=True)
     played = frame.drop_nulls("horizon")
     return ArenaResult(
@@ -97,12 +97,12 @@ def as_crossing(frame: pl.DataFrame) -> ArenaResult:
 
 
 def claims(results: Sequence[ArenaResult], runs: int) -> Iterator[Claim]:
-    """Who plays what, within bounds, and at which rate."""
+    """Yield claims on the games that each learner fits, on its bounds and on its rates."""
     for name, (target, words) in EXPONENTS.items():
         mine = [r for r in results if r.learner == name]
         right = [(not r.reason) == (r.rate in PLAYS[name]) for r in mine]
         yield Claim(
-            f"`{name}` plays the games of the rates {', '.join(PLAYS[name])}, and refuses the others",
+            f"`{name}` plays the games of the rates {', '.join(PLAYS[name])}, and rejects the others",
             "all",
             f"{count(sum(right), len(right))} games",
             all(right),
@@ -126,7 +126,7 @@ def claims(results: Sequence[ArenaResult], runs: int) -> Iterator[Claim]:
 
 
 def table(results: Sequence[ArenaResult]) -> Table:
-    """Worst regret at the largest horizon; ± is the standard deviation over runs."""
+    """Return a table of the worst regret at the largest horizon; ± is the standard deviation over runs."""
     heads = ("game", "rate", "learner", "worst regret", "bound", "exponent", "worst opponent")
     rows: list[tuple[object, ...]] = []
     for r in results:

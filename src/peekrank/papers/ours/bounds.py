@@ -1,4 +1,4 @@
-"""Proved bounds next to each other: what our pages say of their sizes."""
+"""Comparison of proved bounds, as on our pages."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import polars as pl
 
 from peekrank.learners import learner
 from peekrank.measures import measure
-from peekrank.papers.record import Claim, How, Made
+from peekrank.papers.record import Claim, Options, Results
 from peekrank.reports.markup import Table
 from peekrank.types import Shape
 
@@ -24,13 +24,13 @@ CASES = (  # learner, measure, horizon; ten items and one answer
     ("setftrl:horizon=none", "p@2+sum", LONG),
 )
 M, K = 10, 1
-NEAR = 0.01  # by how much a quotient may miss what is said, as a share
+NEAR = 0.01  # relative tolerance of a quotient
 
 Found = dict[tuple[str, str, int], float]
 
 
-def make(how: How) -> Made:  # noqa: ARG001 - nothing random
-    """Compare the bounds that learners state."""
+def reproduce(options: Options) -> Results:  # noqa: ARG001 - nothing random
+    """Compare the bounds of the learners."""
     found = {case: bound(*case) for case in CASES}
     rows = [
         (f"`{name}`", f"`{judge}`", f"{horizon:,}", f"{b:,.0f}") for (name, judge, horizon), b in found.items()
@@ -39,24 +39,24 @@ def make(how: How) -> Made:  # noqa: ARG001 - nothing random
         [{"learner": n, "measure": j, "rounds": t, "bound": b} for (n, j, t), b in found.items()],
     )
     table = Table(("learner", "measure", "rounds", f"bound, m = {M}, k = {K}"), rows)
-    return Made(list(claims(found)), {"bounds": table}, data={"bounds": data})
+    return Results(list(claims(found)), {"bounds": table}, data={"bounds": data})
 
 
-def bound(name: str, judge: str, horizon: int) -> float:
-    """The proved bound of a learner.
+def bound(name: str, measure_name: str, horizon: int) -> float:
+    """Return the proved bound of a learner.
 
     >>> round(bound("setftrl", "p@2+sum", 10_000))
     1389
     """
-    made = learner(name, measure=measure(judge), horizon=horizon)
-    proved = made.bound(Shape(M, 0, K), horizon)
+    bounded = learner(name, measure=measure(measure_name), horizon=horizon)
+    proved = bounded.bound(Shape(M, 0, K), horizon)
     if proved is None:
-        raise ValueError(f"{name} has no bound for {judge} with {horizon:,} rounds")
+        raise ValueError(f"{name} has no bound for {measure_name} with {horizon:,} rounds")
     return proved
 
 
 def claims(found: Found) -> Iterator[Claim]:
-    """Quotients of bounds, as the pages have them."""
+    """Yield the claims of our pages on quotients of bounds."""
     block, rtop1f = found["blockftrl", "dcg", SHORT], found["rtop1f", "dcg", SHORT]
     yield Claim(
         f"`blockftrl` against `rtop1f`, `dcg`, {SHORT:,} rounds",

@@ -1,9 +1,9 @@
-"""A surrogate that is calibrated for NDCG, played: no learner that sees the top k only has sublinear regret in it.
+"""Simulations of a surrogate calibrated for NDCG: no learner that sees only the top k has sublinear regret in it.
 
-The items are fixed, so that scores and weights are the same. The lists are drawn from one of two distributions
-that k answers cannot tell apart. Whatever scores a learner comes to, it loses gap x T or more on the two together
-(docs/theory/surrogates.md, Theorem 2). The regret of a learner of the surrogate that sees all grows as sqrt(T) at
-most. Learners of another surrogate, `squared`, aim elsewhere, so theirs is linear even if they see all.
+The items are fixed, so scores and weights are the same. The lists come from one of two distributions that k answers
+cannot distinguish. The total loss of every learner on the two is at least gap x T (docs/theory/surrogates.md,
+Theorem 2). The regret of a learner of the surrogate that sees everything grows at most as sqrt(T). Learners of
+another surrogate, `squared`, have another optimum, so their regret is linear even if they see everything.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from peekrank.games.analysis import analyse
 from peekrank.games.certificate import Adversaries, adversaries
 from peekrank.games.ranking import ranking_game
 from peekrank.learners.rtopkf.learner import RTopKF
-from peekrank.papers.record import Beat, Claim, How, Made, count, mean_reaches
+from peekrank.papers.record import Claim, Heartbeat, Options, Results, count, mean_reaches
 from peekrank.reports.markup import Table
 from peekrank.surrogates import NDCGSquared, Squared
 from peekrank.types import Floats, Grades, Ints, Shape
@@ -30,17 +30,17 @@ from peekrank.types import Floats, Grades, Ints, Shape
 AT = np.array([10_000, 20_000, 40_000])
 RUNS = 5
 QUICK, QUICK_RUNS = np.array([1_000, 2_000, 4_000]), 4
-NEAR = 0.1  # by how much the exponent of the one that sees all may miss 1/2
-ALIKE = 0.2  # by how much a regret may miss what it comes to, as a share
+NEAR = 0.1  # tolerance of the exponent with full feedback
+ALIKE = 0.2  # relative tolerance of a regret
 TRIED = 1_000  # random scores
-BEAT = 1_000  # rounds after which Ctrl-C is looked for
+BEAT = 1_000  # rounds between checks for Ctrl-C
 MIDDLE, KNOWS = "knows both, plays the middle", "ndcgsquared, sees all"
 AIMS_ELSEWHERE = "squared, sees all"
 _SAME = 1e-12
 
 
 class Player(NamedTuple):
-    """A learner that sees k answers or all; without a learner, it knows both adversaries and plays the middle."""
+    """A learner that sees k answers or all. Without a learner, it knows both adversaries and plays the middle."""
 
     learner: RTopKF | None
     sees_all: bool = False
@@ -56,7 +56,7 @@ LEARNERS = {
 
 
 class Cell(NamedTuple):
-    """A pair of adversaries: those of the certificate of the game of NDCG, or those of the parity."""
+    """A pair of adversaries: from the certificate of the NDCG game, or by parity."""
 
     m: int
     k: int
@@ -83,7 +83,7 @@ class Pair(NamedTuple):
     gap: float
 
 
-class Played(NamedTuple):
+class PairResult(NamedTuple):
     """Regret of one learner on one pair: (2 sides, round counts, runs)."""
 
     cell: Cell
@@ -94,12 +94,12 @@ class Played(NamedTuple):
 
     @property
     def a_round(self) -> Floats:
-        """Regret over rounds, at the end; (sides, runs)."""
+        """Final regret per round, (sides, runs)."""
         return np.asarray(self.regret[:, -1] / self.checkpoints[-1])
 
     @property
     def late(self) -> Floats:
-        """Regret per round since the round count before the last; (sides, runs)."""
+        """Regret per round since the last but one checkpoint, (sides, runs)."""
         return np.asarray(
             (self.regret[:, -1] - self.regret[:, -2]) / (self.checkpoints[-1] - self.checkpoints[-2])
         )
@@ -111,23 +111,23 @@ class Played(NamedTuple):
         return float(np.log(after / before) / np.log(self.checkpoints[-1] / self.checkpoints[-2]))
 
 
-def make(how: How) -> Made:
-    """Play all pairs."""
-    checkpoints, runs = (QUICK, QUICK_RUNS) if how.quick else (AT, RUNS)
+def reproduce(options: Options) -> Results:
+    """Run all pairs."""
+    checkpoints, runs = (QUICK, QUICK_RUNS) if options.quick else (AT, RUNS)
 
-    def job(cell: Cell) -> Callable[[Beat], pl.DataFrame]:
+    def job(cell: Cell) -> Callable[[Heartbeat], pl.DataFrame]:
         return lambda alive: as_frame(play(cell, checkpoints, runs, alive=alive))
 
-    one_by_one = how._replace(workers=1)  # rounds are played in Python, of which only one thread runs at a time
+    one_by_one = options._replace(workers=1)  # rounds run in Python, one thread at a time
     found = one_by_one.frames({cell.file: job(cell) for cell in CELLS})
     results = [played for cell in CELLS for played in as_played(cell, found[cell.file])]
     titled = [found[cell.file].with_columns(pair=pl.lit(str(cell).replace("`", ""))) for cell in CELLS]
     data = pl.concat(titled).select("pair", pl.exclude("pair"))
-    return Made(list(claims(results)), {"pairs": table(results)}, data={"pairs": data})
+    return Results(list(claims(results)), {"pairs": table(results)}, data={"pairs": data})
 
 
-def as_frame(results: Sequence[Played]) -> pl.DataFrame:
-    """A row for each learner, number of rounds and run."""
+def as_frame(results: Sequence[PairResult]) -> pl.DataFrame:
+    """Return a row for each learner, number of rounds and run."""
     return pl.DataFrame(
         [
             {"gap": r.gap, "learner": r.learner, "rounds": int(t), "run": run, "on_p": r.regret[0, h, run],
@@ -138,18 +138,18 @@ def as_frame(results: Sequence[Played]) -> pl.DataFrame:
     )  # fmt: skip
 
 
-def as_played(cell: Cell, frame: pl.DataFrame) -> list[Played]:
-    """What `as_frame` was given."""
+def as_played(cell: Cell, frame: pl.DataFrame) -> list[PairResult]:
+    """Invert `as_frame`."""
     found = []
     for (learner,), mine in frame.group_by("learner", maintain_order=True):
         checkpoints = mine["rounds"].unique(maintain_order=True).to_numpy()
         sides = np.array([mine[side].to_numpy().reshape(len(checkpoints), -1) for side in ("on_p", "on_q")])
-        found.append(Played(cell, mine["gap"][0], str(learner), checkpoints, sides))
+        found.append(PairResult(cell, mine["gap"][0], str(learner), checkpoints, sides))
     return found
 
 
-def claims(results: Sequence[Played]) -> Iterator[Claim]:
-    """The pair, what learners that see k answers lose on it, and what those lose that see all."""
+def claims(results: Sequence[PairResult]) -> Iterator[Claim]:
+    """Yield claims on each pair, on learners that see k answers, and on learners that see all."""
     for cell in dict.fromkeys(r.cell for r in results):
         mine = {r.learner: r for r in results if r.cell == cell}
         pair = pair_of(cell)
@@ -158,8 +158,9 @@ def claims(results: Sequence[Played]) -> Iterator[Claim]:
         best = min(blind, key=lambda r: r.a_round.sum(axis=0).mean())
         total = best.a_round.sum(axis=0)
         yield Claim(
-            f"{cell}: regret per round on p plus that on q of learners that see {cell.k}, {best.checkpoints[-1]:,} rounds",
-            f"{pair.gap:.4f} at least, as far as the 95 % interval of the mean tells",
+            f"{cell}: regret per round on p plus that on q of learners that see {cell.k}, "
+            f"{best.checkpoints[-1]:,} rounds",
+            f"{pair.gap:.4f} at least, within the 95 % interval of the mean",
             f"{_spread(total)} at least, of {len(blind)}: {best.learner}",
             mean_reaches(total, pair.gap),
         )
@@ -170,17 +171,17 @@ def claims(results: Sequence[Played]) -> Iterator[Claim]:
             _spread(late),
             bool(abs(late.mean() - target) <= ALIKE * target),
         )
-        told = mine[KNOWS]
+        full = mine[KNOWS]
         yield Claim(
             f"{cell}: {KNOWS}: exponent of its regret on both together",
-            f"1/2 + {NEAR} at most: what all answers teach, {cell.k} cannot",
-            f"{told.exponent:.2f} ({told.regret.shape[2]} runs)",
-            told.exponent <= 1 / 2 + NEAR,
+            f"1/2 + {NEAR} at most: all answers suffice, {cell.k} do not",
+            f"{full.exponent:.2f} ({full.regret.shape[2]} runs)",
+            full.exponent <= 1 / 2 + NEAR,
         )
 
 
 def far_off(pair: Pair) -> float:
-    """What playing E R costs per round, on both sides together.
+    """Return the cost per round of playing E R, on both sides together.
 
     >>> round(far_off(pair_of(CELLS[0])), 4)
     0.1244
@@ -194,7 +195,7 @@ def _spread(values: Floats) -> str:
 
 
 def pair_claims(cell: Cell, pair: Pair) -> Iterator[Claim]:
-    """Claims that k answers do not tell the two sides apart, and that no scores lose less than the gap on both."""
+    """Yield the claims that k answers do not distinguish the sides, and that all scores lose at least the gap."""
     relevance, p, q, gap = pair
     sets = list(combinations(range(cell.m), cell.k))
     alike = 0
@@ -203,7 +204,7 @@ def pair_claims(cell: Cell, pair: Pair) -> Iterator[Claim]:
         on_p, on_q = (np.bincount(answers.ravel(), side) for side in (p, q))
         alike += bool(np.abs(on_p - on_q).max() < _SAME)
     yield Claim(
-        f"{cell}: {pluralize(cell.k, 'answer')} cannot tell p and q apart",
+        f"{cell}: {pluralize(cell.k, 'answer')} cannot distinguish p and q",
         "all answers equally likely on both, for every choice of items",
         count(alike, len(sets)),
         alike == len(sets),
@@ -225,29 +226,35 @@ def pair_claims(cell: Cell, pair: Pair) -> Iterator[Claim]:
 
 
 def pair_of(cell: Cell) -> Pair:
-    """The two adversaries of a cell."""
-    found: Witness | Adversaries | None
+    """Return the two adversaries of a cell."""
+    proof: Witness | Adversaries | None
     if cell.parity:
-        found = advise_surrogate(NDCGSquared(), cell.m, cell.k).witness
+        proof = advise_surrogate(NDCGSquared(), cell.m, cell.k).witness
     else:
-        found = adversaries(analyse(ranking_game("ndcg", cell.m, cell.k)))
-    if found is None:
+        proof = adversaries(analyse(ranking_game("ndcg", cell.m, cell.k)))
+    if proof is None:
         raise ValueError(f"{cell}: too many lists to write down")
-    lists = found.relevance if isinstance(found, Witness) else list(product((0, 1), repeat=cell.m))
-    relevance, p, q = np.array(lists, dtype=np.uint8), np.array(found.p, float), np.array(found.q, float)
+    lists = proof.relevance if isinstance(proof, Witness) else list(product((0, 1), repeat=cell.m))
+    relevance, p, q = np.array(lists, dtype=np.uint8), np.array(proof.p, float), np.array(proof.q, float)
     distance = best_scores(relevance, p) - best_scores(relevance, q)
     return Pair(relevance, p, q, float(distance @ distance) / 2)
 
 
 def best_scores(relevance: Grades, probabilities: Floats) -> Floats:
-    """The expected target, which the surrogate is least at."""
+    """Return the expected target, which minimises the surrogate."""
     return np.asarray(probabilities @ np.array([NDCGSquared().target(row) for row in relevance]))
 
 
 def regret_of(
-    learner: RTopKF, k: int, lists: Grades, best: Floats, checkpoints: Ints, seed: int, alive: Beat = lambda: None
+    learner: RTopKF,
+    k: int,
+    lists: Grades,
+    best: Floats,
+    checkpoints: Ints,
+    seed: int,
+    alive: Heartbeat = lambda: None,
 ) -> Floats:
-    """Regret after some numbers of rounds; that of a round is its expectation over the list, |w - best|^2."""
+    """Return the regret at the checkpoints. The regret of a round is its expectation over lists, |w - best|^2."""
     m = lists.shape[1]
     shape = Shape(m, m, k)
     state, X, rng = learner.init(shape), np.eye(m, dtype=np.float32), make_rng(seed)
@@ -269,9 +276,9 @@ def play(
     checkpoints: Ints,
     runs: int,
     say: Callable[[str], object] = lambda _: None,
-    alive: Beat = lambda: None,
-) -> list[Played]:
-    """All learners on both adversaries of a cell."""
+    alive: Heartbeat = lambda: None,
+) -> list[PairResult]:
+    """Run all learners on both adversaries of a cell."""
     relevance, *sides, gap = pair_of(cell)
     best = [best_scores(relevance, side) for side in sides]
     middle = (best[0] + best[1]) / 2
@@ -285,13 +292,13 @@ def play(
                 continue
             chosen = np.random.default_rng([run, side]).choice(len(relevance), size=checkpoints[-1], p=sides[side])
             regret[side, :, run] = regret_of(learner, k, relevance[chosen], best[side], checkpoints, run, alive)
-        found.append(Played(cell, gap, name, checkpoints, regret))
+        found.append(PairResult(cell, gap, name, checkpoints, regret))
         say(f"{cell}: {name} done")
     return found
 
 
-def table(results: Sequence[Played]) -> Table:
-    """Regret per round at the last round; ± is the standard deviation over runs."""
+def table(results: Sequence[PairResult]) -> Table:
+    """Return a table of the final regret per round; ± is the standard deviation over runs."""
     rows = []
     for r in results:
         numbers = (*r.a_round, r.a_round.sum(axis=0))

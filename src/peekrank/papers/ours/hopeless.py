@@ -1,7 +1,7 @@
-"""Hopeless games, played: the certified pairs of adversaries against learners that see the top k only.
+"""Simulations of hopeless games: certified pairs of adversaries against learners that see only the top k.
 
-On one adversary of a pair a learner may do well, on the other it then does badly: regret on p plus regret on q is
-at least gap x T in expectation, whatever it does.
+A learner may do well against one adversary of a pair, but then does badly against the other: for every learner, the
+expected regret on p plus that on q is at least gap x T.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from peekrank.games.analysis import analyse
 from peekrank.games.certificate import certificate
 from peekrank.games.ranking import ranking_game
 from peekrank.papers.ct16 import table as ct16_table
-from peekrank.papers.record import Beat, Claim, How, Made, mean_reaches
+from peekrank.papers.record import Claim, Heartbeat, Options, Results, mean_reaches
 from peekrank.reports.markup import Table
 from peekrank.types import Floats
 
@@ -30,11 +30,11 @@ LEARNERS = ("uniform", "rtop1f:measure=dcg")
 HORIZONS = (2_500, 5_000, 10_000, 20_000, 40_000)
 RUNS = 10
 QUICK, QUICK_RUNS = (1_000, 4_000), 3
-NEAR = 0.1  # by how much an exponent may miss 1
+NEAR = 0.1  # tolerance of an exponent of 1
 
 
 class Cell(NamedTuple):
-    """A hopeless game; ``printed`` means the pair of CT16 instead of one that is computed."""
+    """A hopeless game. ``printed`` selects the pair of CT16 instead of a computed one."""
 
     measure: str
     m: int
@@ -43,7 +43,7 @@ class Cell(NamedTuple):
 
     @property
     def title(self) -> str:
-        """What it is, for people."""
+        """Title of the game."""
         return f"`{self.measure}` m = {self.m}, k = {self.k}" + (", CT16's pair" if self.printed else "")
 
     @property
@@ -62,7 +62,7 @@ CELLS = (
 )
 
 
-class Played(NamedTuple):
+class PairResult(NamedTuple):
     """Regret per round of one learner on one pair: (horizons, runs) on either side."""
 
     cell: Cell
@@ -83,24 +83,24 @@ class Played(NamedTuple):
         return 1 + float(np.polyfit(np.log(self.horizons), np.log(self.total.mean(axis=1)), 1)[0])
 
 
-def make(how: How) -> Made:
-    """Play all cells."""
-    horizons, runs = (QUICK, QUICK_RUNS) if how.quick else (HORIZONS, RUNS)
+def reproduce(options: Options) -> Results:
+    """Run all cells."""
+    horizons, runs = (QUICK, QUICK_RUNS) if options.quick else (HORIZONS, RUNS)
 
-    def job(cell: Cell) -> Callable[[Beat], pl.DataFrame]:
+    def job(cell: Cell) -> Callable[[Heartbeat], pl.DataFrame]:
         return lambda alive: as_frame(play(cell, LEARNERS, horizons, runs, lambda _: alive()))
 
-    # those with many items first, so that no thread is left alone with one at the end
+    # the largest first, so that all threads finish at about the same time
     largest_first = sorted(CELLS, key=lambda cell: -cell.m)
-    found = how.frames({cell.file: job(cell) for cell in largest_first})
+    found = options.frames({cell.file: job(cell) for cell in largest_first})
     results = [played for cell in CELLS for played in as_played(cell, found[cell.file])]
     titled = [found[cell.file].with_columns(game=pl.lit(cell.title.replace("`", ""))) for cell in CELLS]
     data = pl.concat(titled).select("game", pl.exclude("game"))
-    return Made(list(claims(results)), {"pairs": table(results)}, data={"pairs": data})
+    return Results(list(claims(results)), {"pairs": table(results)}, data={"pairs": data})
 
 
-def as_frame(results: Sequence[Played]) -> pl.DataFrame:
-    """A row for each learner, horizon and run."""
+def as_frame(results: Sequence[PairResult]) -> pl.DataFrame:
+    """Return a row for each learner, horizon and run."""
     return pl.DataFrame(
         [
             {"learner": r.learner, "horizon": horizon, "run": run, "gap": r.gap, "on_p": r.on_p[h, run],
@@ -111,24 +111,24 @@ def as_frame(results: Sequence[Played]) -> pl.DataFrame:
     )  # fmt: skip
 
 
-def as_played(cell: Cell, frame: pl.DataFrame) -> list[Played]:
-    """What `as_frame` was given."""
+def as_played(cell: Cell, frame: pl.DataFrame) -> list[PairResult]:
+    """Invert `as_frame`."""
     found = []
     for (learner,), mine in frame.group_by("learner", maintain_order=True):
         horizons = tuple(mine["horizon"].unique(maintain_order=True).to_list())
         on_p, on_q = (mine[side].to_numpy().reshape(len(horizons), -1) for side in ("on_p", "on_q"))
-        found.append(Played(cell, mine["gap"][0], str(learner), horizons, on_p, on_q))
+        found.append(PairResult(cell, mine["gap"][0], str(learner), horizons, on_p, on_q))
     return found
 
 
-def claims(results: Sequence[Played]) -> Iterator[Claim]:
-    """No learner loses less than the gap on both sides together, and that is linear regret."""
+def claims(results: Sequence[PairResult]) -> Iterator[Claim]:
+    """Yield the claims that every learner loses at least the gap on both sides together, and that this is linear."""
     for r in results:
         last, runs = r.total[-1], r.total.shape[1]
         spread = float(last.std(ddof=1))
         yield Claim(
             f"{r.cell.title}: `{r.learner}`, regret per round on p plus that on q, {r.horizons[-1]:,} rounds",
-            f"{r.gap:.4f} at least, as far as the 95 % interval of the mean tells",
+            f"{r.gap:.4f} at least, within the 95 % interval of the mean",
             f"{last.mean():.4f} ± {spread:.4f} ({runs} runs)",
             mean_reaches(last, r.gap),
         )
@@ -141,7 +141,7 @@ def claims(results: Sequence[Played]) -> Iterator[Claim]:
 
 
 def proof_of(cell: Cell) -> dict[str, Any]:
-    """The certificate of a cell."""
+    """Return the certificate of a cell."""
     if cell.printed:
         return ct16_table.certificate()
     return certificate(analyse(ranking_game(cell.measure, cell.m, cell.k)))
@@ -149,8 +149,8 @@ def proof_of(cell: Cell) -> dict[str, Any]:
 
 def play(
     cell: Cell, learners: Sequence[str], horizons: Sequence[int], runs: int, say: Callable[[str], object]
-) -> list[Played]:
-    """Play both adversaries of a cell, every horizon by itself since learners are tuned to it."""
+) -> list[PairResult]:
+    """Run both adversaries of a cell, separately for every horizon, because learners are tuned to it."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "certificate.json"
         proof = proof_of(cell)
@@ -164,12 +164,13 @@ def play(
             say(f"{cell.measure} m = {cell.m} k = {cell.k}: {horizon:,} rounds on {'pq'[side]} done")
     gap = proof["adversaries"]["gap"]
     return [
-        Played(cell, gap, learner, tuple(horizons), found[n, 0], found[n, 1]) for n, learner in enumerate(learners)
+        PairResult(cell, gap, learner, tuple(horizons), found[n, 0], found[n, 1])
+        for n, learner in enumerate(learners)
     ]
 
 
-def table(results: Sequence[Played]) -> Table:
-    """Regret per round at the largest horizon; ± is the standard deviation over runs."""
+def table(results: Sequence[PairResult]) -> Table:
+    """Return a table of regret per round at the largest horizon; ± is the standard deviation over runs."""
     rows = []
     for r in results:
         numbers = (f"{x[-1].mean():.4f} ± {x[-1].std(ddof=1):.4f}" for x in (r.on_p, r.on_q, r.total))

@@ -1,10 +1,10 @@
-"""How good the rankers are that learners end up with, on lists of documents that they have not seen.
+"""Quality of learned rankers on held-out lists of documents.
 
-Learners pass over part of the lists for T rounds, each pass in a new random order, and see k relevances per round.
-Then their weights order the documents of the rest: NDCG@10, mean over the lists with a relevant document. Another
-table is about lists that come once each: NDCG@10 while learning, from the printed learner to ours, one choice
-after the other. A third one has ridge and its feature map beside ours, at k = 1, after few rounds and many. Here all
-lists are generated; experiments/judged.py takes judged documents.
+Learners train on part of the lists for T rounds, in passes that each have a new random order, and see k relevances
+per round. Their weights then rank the documents of the held-out lists: mean NDCG@10 over the lists with a relevant
+document. A second table has lists that each come once: NDCG@10 during learning, from the printed learner to ours, one
+choice after the other. A third table compares ridge and its feature map with ours, at k = 1, after few and many
+rounds. All lists here are generated; experiments/judged.py uses judged documents.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from typing import NamedTuple, get_args
 import numpy as np
 import polars as pl
 
-from peekrank.data.generated import LAYOUTS, DatasetShape, Kind, make_dataset
+from peekrank.data.generated import SHAPES, DatasetShape, Kind, make_dataset
 from peekrank.engine import Agent, run_agents
 from peekrank.learners import Uniform
 from peekrank.learners.ridge.learner import Ridge
 from peekrank.learners.rtopkf.learner import RTopKF
 from peekrank.papers.ct16.figure import EVERYTHING, MEASURE, NOTHING, best_grades, passes
-from peekrank.papers.record import Beat, Claim, How, Made, mean_exceeds
+from peekrank.papers.record import Claim, Heartbeat, Options, Results, mean_exceeds
 from peekrank.reports.markup import Table
 from peekrank.surrogates import KL, ListNet, RankSVM, SmoothDCG, Squared
 from peekrank.types import Floats, Learner, Rounds
 
 ANSWERS = (1, 2, 5)
-ORDERS = 20  # random orders of each list whose mean stands for all
+ORDERS = 20  # random orders of each list to average over
 OURS = "ours"
 PRINTED = ("squared, as printed", "KL, as printed", "SmoothDCG, as printed", "RankSVM, as printed")
 RESIDUAL, PAPERS_STEPS = "residual", "the same, temperature 0.05"
@@ -37,11 +37,11 @@ ALL_OURS = "ours: residual, scale-free steps, all this"
 KINDS: tuple[Kind, ...] = get_args(Kind)
 STREAM = DatasetShape(50_000, (20, 20), 20, (0.7, 0.15, 0.1, 0.04, 0.01))
 RIDGE, EXPANDED, ROUNDS_OF = "ridge", "ridge, expand=150", (500, 2_000, 20_000)
-LAST = 0.2  # of the lists: not learned from
+LAST = 0.2  # share of the lists to hold out
 
 
 class Size(NamedTuple):
-    """Lists to pass over, rounds, few rounds and many, lists that come once, and runs."""
+    """Lists to train on, rounds, few and many rounds, lists that come once, and runs."""
 
     lists: DatasetShape
     rounds: int
@@ -50,12 +50,12 @@ class Size(NamedTuple):
     runs: int
 
 
-FULL = Size(LAYOUTS["mq2008"], 100_000, ROUNDS_OF, STREAM, 5)
-QUICK = Size(LAYOUTS["mq2008"]._replace(queries=200), 3_000, (300, 1_000), STREAM._replace(queries=3_000), 5)
+FULL = Size(SHAPES["mq2008"], 100_000, ROUNDS_OF, STREAM, 5)
+QUICK = Size(SHAPES["mq2008"]._replace(queries=200), 3_000, (300, 1_000), STREAM._replace(queries=3_000), 5)
 
 
 class Split(NamedTuple):
-    """What is learned from, what tells others when to stop, and what the result is held against."""
+    """Training, validation and test lists."""
 
     train: Rounds
     validation: Rounds | None
@@ -63,7 +63,7 @@ class Split(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """A learner, and the numbers of answers it is tried with; none for all relevances."""
+    """A learner, and the numbers of answers to run it with; empty for full feedback."""
 
     name: str
     learner: RTopKF
@@ -74,43 +74,43 @@ Key = tuple[str, int]  # name, and number of answers or 0; or number of rounds
 Found = dict[Key, list[float]]
 
 
-def make(how: How) -> Made:
-    """Learn from generated lists, in passes and once."""
-    size = QUICK if how.quick else FULL
+def reproduce(options: Options) -> Results:
+    """Train on generated lists, in passes and once."""
+    size = QUICK if options.quick else FULL
 
     parts = ("passes", "rounds", *KINDS)
     files = {(part, run): f"{part}-{run:04d}" for part, run in product(parts, range(size.runs))}
 
-    def in_passes(run: int) -> Callable[[Beat], pl.DataFrame]:
+    def in_passes(run: int) -> Callable[[Heartbeat], pl.DataFrame]:
         return lambda alive: _passes(size, run, alive)
 
-    def few_and_many(run: int) -> Callable[[Beat], pl.DataFrame]:
+    def few_and_many(run: int) -> Callable[[Heartbeat], pl.DataFrame]:
         return lambda alive: _few_and_many(size, run, alive)
 
-    def once_each(kind: Kind, run: int) -> Callable[[Beat], pl.DataFrame]:
+    def once_each(kind: Kind, run: int) -> Callable[[Heartbeat], pl.DataFrame]:
         return lambda alive: _once(size.once, kind, run, alive)
 
     jobs = {files["passes", run]: in_passes(run) for run in range(size.runs)}
     jobs |= {files["rounds", run]: few_and_many(run) for run in range(size.runs)}
     jobs |= {files[kind, run]: once_each(kind, run) for kind, run in product(KINDS, range(size.runs))}
-    kept = how.frames(jobs)
+    frames = options.frames(jobs)
 
-    def prepare_data(part: str) -> Found:
+    def collect(part: str) -> Found:
         found: Found = {}
         for run in range(size.runs):
-            for name, number, value in kept[files[part, run]].iter_rows():
+            for name, number, value in frames[files[part, run]].iter_rows():
                 found.setdefault((name, number), []).append(value)
         return found
 
     held, by_rounds, once = (
-        prepare_data("passes"),
-        prepare_data("rounds"),
-        {kind: prepare_data(kind) for kind in KINDS},
+        collect("passes"),
+        collect("rounds"),
+        {kind: collect(kind) for kind in KINDS},
     )
     data = pl.concat(
-        kept[file].with_columns(part=pl.lit(part), run=pl.lit(run)) for (part, run), file in files.items()
+        frames[file].with_columns(part=pl.lit(part), run=pl.lit(run)) for (part, run), file in files.items()
     )
-    return Made(
+    return Results(
         [
             *claims(held, "passes"),
             *rounds_claims(by_rounds),
@@ -126,16 +126,16 @@ def _split(layout: DatasetShape, run: int) -> Split:
     return Split(train, None, test)
 
 
-def _passes(size: Size, run: int, alive: Beat) -> pl.DataFrame:
+def _passes(size: Size, run: int, alive: Heartbeat) -> pl.DataFrame:
     split = _split(size.lists, run)
     return _frame({(NOTHING, 0): random_orders(split, run), **learned(split, size.rounds, run, alive)})
 
 
-def _few_and_many(size: Size, run: int, alive: Beat) -> pl.DataFrame:
+def _few_and_many(size: Size, run: int, alive: Heartbeat) -> pl.DataFrame:
     return _frame(learned_by_rounds(_split(size.lists, run), size.few_and_many, run, alive))
 
 
-def _once(layout: DatasetShape, kind: Kind, run: int, alive: Beat) -> pl.DataFrame:
+def _once(layout: DatasetShape, kind: Kind, run: int, alive: Heartbeat) -> pl.DataFrame:
     return _frame({(name, 1): value for name, value in learned_once(layout, kind, run, alive).items()})
 
 
@@ -145,7 +145,7 @@ def _frame(found: dict[Key, float]) -> pl.DataFrame:
 
 
 def entries(rounds: int) -> list[Entry]:
-    """The learners that are compared: the paper's, then ours."""
+    """Return the learners to compare: the paper's, then ours."""
     surrogates = (Squared(), KL(), SmoothDCG(), RankSVM())
     printed = [RTopKF.from_paper(surrogate, rounds) for surrogate in surrogates]
     return [
@@ -164,12 +164,12 @@ def entries(rounds: int) -> list[Entry]:
     ]
 
 
-def _from(least: int) -> tuple[int, ...]:
-    return tuple(k for k in ANSWERS if k >= least)
+def _from(min_k: int) -> tuple[int, ...]:
+    return tuple(k for k in ANSWERS if k >= min_k)
 
 
 def held_out(scores: Floats, rounds: Rounds) -> float:
-    """Mean NDCG@10 of the orders by score, ties by index, over the queries with a relevant document."""
+    """Return the mean NDCG@10 of the orders by score (ties by index) over the queries with a relevant document."""
     lengths = np.diff(rounds.offsets)
     query_of = np.repeat(np.arange(len(lengths)), lengths)
     ranking = np.lexsort((-scores, query_of)) - rounds.offsets[query_of]
@@ -180,8 +180,8 @@ def held_out(scores: Floats, rounds: Rounds) -> float:
     return float(np.nanmean(np.concatenate(values)))
 
 
-def learned(split: Split, rounds: int, seed: int, alive: Beat = lambda: None) -> dict[Key, float]:
-    """Held-out quality of what each learner ends up with; all learn from the same queries in the same order."""
+def learned(split: Split, rounds: int, seed: int, alive: Heartbeat = lambda: None) -> dict[Key, float]:
+    """Return the held-out quality of each learner. All train on the same queries in the same order."""
     lengths, d = np.diff(split.train.offsets), split.train.features.shape[1]
     tried = [(e, k) for e in entries(rounds) for k in e.answers or (0,)]
     agents = [Agent(e.learner, m=int(lengths.max()), k=k or 1, d=d, seed=seed) for e, k in tried]
@@ -194,7 +194,7 @@ def learned(split: Split, rounds: int, seed: int, alive: Beat = lambda: None) ->
         checkpoints=np.array([rounds]),
         progress=lambda _: alive(),
     )
-    with np.errstate(over="ignore", invalid="ignore"):  # as printed, weights may be anything
+    with np.errstate(over="ignore", invalid="ignore"):  # printed learners may diverge
         return {
             (e.name, k): held_out(split.test.features @ agent.state.w, split.test)
             for (e, k), agent in zip(tried, agents, strict=True)
@@ -202,9 +202,9 @@ def learned(split: Split, rounds: int, seed: int, alive: Beat = lambda: None) ->
 
 
 def learned_by_rounds(
-    split: Split, counts: Sequence[int], seed: int, alive: Beat = lambda: None
+    split: Split, counts: Sequence[int], seed: int, alive: Heartbeat = lambda: None
 ) -> dict[Key, float]:
-    """Held-out quality at k = 1 after each of these numbers of rounds, of ridge, its feature map, and ours."""
+    """Return the held-out quality at k = 1 after each number of rounds, of ridge, its feature map, and ours."""
     lengths, d = np.diff(split.train.offsets), split.train.features.shape[1]
     learners: dict[str, Ridge | RTopKF] = {RIDGE: Ridge(), EXPANDED: Ridge(expand=150), OURS: RTopKF()}
     agents = [Agent(learner, m=int(lengths.max()), k=1, d=d, seed=seed) for learner in learners.values()]
@@ -225,13 +225,13 @@ def learned_by_rounds(
 
 
 def random_orders(split: Split, seed: int) -> float:
-    """Quality of random orders of the test part."""
+    """Return the quality of random orders of the test lists."""
     rng = np.random.default_rng(seed)
     return float(np.mean([held_out(rng.random(len(split.test.relevance)), split.test) for _ in range(ORDERS)]))
 
 
 def divided(rounds: Rounds) -> tuple[Rounds, Rounds]:
-    """The first lists, and the last fifth of them."""
+    """Split the lists into the first four fifths and the last fifth."""
     cut = round((1 - LAST) * (len(rounds.offsets) - 1))
     row = rounds.offsets[cut]
     return (
@@ -241,13 +241,13 @@ def divided(rounds: Rounds) -> tuple[Rounds, Rounds]:
 
 
 def claims(found: Found, where: str) -> list[Claim]:
-    """What better estimators should bring, and whether they do; differences are between equal splits and runs."""
+    """Return the claims on better estimators. Differences are between equal splits and runs."""
     best = {k: max((n for n in PRINTED if (n, k) in found), key=lambda n: np.mean(found[n, k])) for k in ANSWERS}
-    said = [
+    checked = [
         _above(f"{where}: ours above all printed ones, k = {k}", best[k], found[OURS, k], found[best[k], k])
         for k in ANSWERS
     ]
-    said += [
+    checked += [
         _halves(
             f"{where}: gap to {EVERYTHING}, k = {k}: ours against the best printed one's",
             "at most half",
@@ -256,7 +256,7 @@ def claims(found: Found, where: str) -> list[Claim]:
         )
         for k in ANSWERS
     ]
-    return said + [
+    return checked + [
         _above(
             f"{where}: ours, k = {more} above k = {fewer}", f"k = {fewer}", found[OURS, more], found[OURS, fewer]
         )
@@ -265,7 +265,7 @@ def claims(found: Found, where: str) -> list[Claim]:
 
 
 def rounds_claims(found: Found) -> list[Claim]:
-    """What solving the least squares brings after few rounds."""
+    """Return the claim on ridge after few rounds."""
     few = min(rounds for _, rounds in found)
     return [
         _above(
@@ -275,7 +275,7 @@ def rounds_claims(found: Found) -> list[Claim]:
 
 
 def once_claims(found: Found, kind: str) -> list[Claim]:
-    """What each choice brings where lists come once each."""
+    """Return the claims on each choice if lists come once each."""
     printed, residual, choices, ours, top = (
         np.array(found[name, 1]) for name in (PRINTED[0], RESIDUAL, PAPERS_STEPS, ALL_OURS, EVERYTHING)
     )
@@ -305,20 +305,20 @@ def _halves(
     values: Sequence[Sequence[float] | Floats],
     share: Callable[[float, float], float],
 ) -> Claim:
-    """The claim that ours is at most half as far below the top as the printed one, with all of the 95 % interval.
+    """Return the claim that ours is at most half as far below the top as the printed one, with the 95 % interval.
 
-    `values` are those of the top, the printed one and ours, `share` is told of the gap and what ours leaves of it.
-    An interval is needed: a printed learner that is chaotic (SmoothDCG) ends up elsewhere where a CPU rounds
-    otherwise, and a share of a small gap moves by more than the verdict may.
+    `values` are those of the top, the printed one and ours. `share` receives the gap and the gap that ours leaves.
+    The interval is necessary: a printed learner that is chaotic (SmoothDCG) gives other results if a CPU rounds
+    differently, and a share of a small gap changes by more than the verdict tolerates.
     """
     top, printed, ours = (np.asarray(some) for some in values)
     gap, left = float(np.mean(top - printed)), float(np.mean(top - ours))
     nearer = (top - printed) / 2 - (top - ours)
-    here = f"{share(gap, left):.0%}" if gap > 0 else "no gap"
+    closed = f"{share(gap, left):.0%}" if gap > 0 else "no gap"
     return Claim(
         what,
         f"{expected}, with all of the 95 % interval",
-        f"{here}: beyond half by {_spread(nearer)}",
+        f"{closed}: beyond half by {_spread(nearer)}",
         gap > 0 and mean_exceeds(nearer, 0),
     )
 
@@ -334,21 +334,21 @@ def _spread(by: Floats) -> str:
 
 
 def held_out_table(found: Found) -> Table:
-    """Means and standard deviations over splits and runs."""
+    """Return a table of means and standard deviations over splits and runs."""
     heads = ("learner", *(f"k = {k}" for k in ANSWERS), "all relevances, or none")
     names = dict.fromkeys(name for name, _ in found)
     return Table(heads, [(name, *(_cell(found.get((name, k))) for k in (*ANSWERS, 0))) for name in names])
 
 
 def rounds_table(found: Found) -> Table:
-    """The same after few rounds and many."""
+    """Return the same table after few and many rounds."""
     counts, names = sorted({rounds for _, rounds in found}), dict.fromkeys(name for name, _ in found)
     heads = ("learner, k = 1", *(f"{rounds:,} rounds" for rounds in counts))
     return Table(heads, [(name, *(_cell(found[name, rounds]) for rounds in counts)) for name in names])
 
 
 def once_table(found: dict[Kind, Found]) -> Table:
-    """The same while learning, for each kind of relevance."""
+    """Return the same table during learning, for each kind of relevance."""
     names = dict.fromkeys(name for name, _ in next(iter(found.values())))
     return Table(
         ("learner", *found), [(name, *(_cell(mine[name, 1]) for mine in found.values())) for name in names]
@@ -360,7 +360,7 @@ def _cell(values: list[float] | None) -> str:
 
 
 def stream_entries(rounds: int) -> list[tuple[str, Learner]]:
-    """The learners from the printed one to ours, one choice after the other, at k = 1."""
+    """Return the learners from the printed one to ours, one choice after the other, at k = 1."""
     printed = RTopKF.from_paper(Squared(), rounds)
     robust = replace(printed, estimator="doubly_robust")
     return [
@@ -380,13 +380,13 @@ def stream_entries(rounds: int) -> list[tuple[str, Learner]]:
 
 
 def standardised(rounds: Rounds) -> Rounds:
-    """Generated features, uniform on [0, 1), moved and stretched to mean 0 and vectors of mean square length 1."""
+    """Standardise generated features, uniform on [0, 1), to mean 0 and vectors of mean square length 1."""
     factor = np.float32(np.sqrt(12 / rounds.features.shape[1]))
     return rounds._replace(features=(rounds.features - np.float32(0.5)) * factor)
 
 
-def learned_once(layout: DatasetShape, kind: Kind, run: int, alive: Beat = lambda: None) -> dict[str, float]:
-    """NDCG@10 while learning, k = 1, from fresh lists that come once each."""
+def learned_once(layout: DatasetShape, kind: Kind, run: int, alive: Heartbeat = lambda: None) -> dict[str, float]:
+    """Return NDCG@10 during learning, at k = 1, from lists that each come once."""
     rounds = standardised(make_dataset(layout, np.random.default_rng(run), kind=kind).rounds())
     named = stream_entries(layout.queries)
     m, d = layout.documents[1], layout.features

@@ -1,4 +1,4 @@
-"""The rates that the papers leave open, NDCG, AP and AUC for every k: our theorems against the definitions."""
+"""Rates that the papers leave open, for NDCG, AP and AUC at every k: our theorems against the definitions."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import NamedTuple
 
 import polars as pl
 
-from peekrank.games.rate import Rate
 from peekrank.games.rate_table import tabulate
+from peekrank.games.rates import Rate
 from peekrank.games.theorems import theorem_of
-from peekrank.papers.record import Claim, How, Made, count
+from peekrank.papers.record import Claim, Options, Results, count
 from peekrank.reports.markup import Table
 
 MEASURES = ("ndcg", "ap", "aucloss")
-MOST = {True: {2: 4, 3: 3}, False: {2: 6, 3: 4}}  # quick or not: items for each number of grades
+MAX_ITEMS = {True: {2: 4, 3: 3}, False: {2: 6, 3: 4}}  # by `Options.quick` and number of grades
 STATEMENTS = {
     ("ndcg", 2): "T for k <= m - 2, T^(2/3) for k = m - 1, sqrt(T) for k = m",
     ("ap", 2): "T for k <= m - 2, T^(2/3) for k = m - 1, sqrt(T) for k = m",
@@ -26,7 +26,7 @@ STATEMENTS = {
 
 
 class Checked(NamedTuple):
-    """A game: its rate by theorem and from the definitions."""
+    """A game with its rates by theorem and from the definitions."""
 
     measure: str
     grades: int
@@ -36,13 +36,13 @@ class Checked(NamedTuple):
     definitions: Rate | None
 
 
-def make(how: How) -> Made:
-    """Analyse every game that is small enough."""
-    sizes = [(grades, m) for grades, most in MOST[how.quick].items() for m in range(2, most + 1)]
+def reproduce(options: Options) -> Results:
+    """Analyse every small game."""
+    sizes = [(grades, m) for grades, max_m in MAX_ITEMS[options.quick].items() for m in range(2, max_m + 1)]
     checked = []
     for n, (grades, m) in enumerate(sizes):
-        found = tabulate(MEASURES, m, grades, "definitions", how.part(n, len(sizes)).progress)
-        for name, cells in zip(found.measures, found.cells, strict=True):
+        rates = tabulate(MEASURES, m, grades, "definitions", options.part(n, len(sizes)).progress)
+        for name, cells in zip(rates.measures, rates.cells, strict=True):
             checked += [
                 Checked(name, grades, m, k, theorem_of(name, m, k, grades).rate, cell.rate)
                 for k, cell in enumerate(cells, 1)
@@ -56,11 +56,11 @@ def make(how: How) -> Made:
     data = pl.DataFrame(
         [{**c._asdict(), "theorem": str(c.theorem), "definitions": str(c.definitions)} for c in checked]
     )
-    return Made(list(claims(checked)), {"rates": table}, data={"rates": data})
+    return Results(list(claims(checked)), {"rates": table}, data={"rates": data})
 
 
 def claims(checked: list[Checked]) -> Iterator[Claim]:
-    """Whether theorem and definitions agree."""
+    """Yield the claims that theorem and definitions agree."""
     for (name, grades), statement in STATEMENTS.items():
         mine = [c for c in checked if (c.measure, c.grades) == (name, grades)]
         wrong = [c for c in mine if c.theorem is None or c.theorem != c.definitions]

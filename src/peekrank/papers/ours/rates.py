@@ -1,4 +1,4 @@
-"""The laboratory's grid: how fast the worst regret of every learner grows, and what was expected of it."""
+"""Growth of the worst regret of every learner on a grid of games, against the expected exponents."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from peekrank.experiments.experiment import Experiment
 from peekrank.experiments.study import HORIZONS, Setting, Study, play_setting
 from peekrank.experiments.study_result import StudyResult, Worst
 from peekrank.experiments.study_runs import run_study
-from peekrank.papers.record import Claim, How, Made, mean_exceeds
+from peekrank.papers.record import Claim, Options, Results, mean_exceeds
 from peekrank.reports import plots
 from peekrank.reports.markup import Table
 from peekrank.reports.numbers import bound_text, exponent_text, regret_text
 from peekrank.types import Floats
 
 QUICK, QUICK_RUNS = (1_000, 8_000), 2
-NEAR = 0.08  # by how much an exponent may miss what is expected
+NEAR = 0.08  # tolerance of an exponent
 SUBLINEAR = 0.85
 CT15_RUNS, QUICK_CT15_RUNS = 40, 5
 
@@ -30,7 +30,7 @@ REFERENCES = ("ftpl", "uniform")
 
 
 class Game(NamedTuple):
-    """A game, and who plays it."""
+    """A game, and the learners to run on it."""
 
     measure: str
     m: int
@@ -41,13 +41,13 @@ class Game(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Name of its files."""
+        """Name of the files."""
         long = "" if self.horizons == HORIZONS else "-long"
-        return f"rates-{self.measure.replace('@', '')}-m{self.m}-k{self.k}{long}"
+        return f"rates-{self.measure.replace('@', '').removesuffix('+sum')}-m{self.m}-k{self.k}{long}"
 
     @property
     def title(self) -> str:
-        """What it is, for people."""
+        """Title of the game."""
         long = "" if self.horizons == HORIZONS else ", longer horizons"
         return f"`{self.measure}`, m = {self.m}, k = {self.k}{long}"
 
@@ -63,9 +63,9 @@ TEN_LONG = Game("dcg", 10, 1, ("blockftrl:horizon=none",), (128_000, 512_000, 2_
 SMALL = Game("p@2+sum", 3, 1, ("nw2", "nw2:horizon=none", "nw2:paper_rate=true", "feedexp3", *SETS))
 SMALL_DCG = Game("dcg", 3, 1, (*SLOW, "rtop1f", *FTRL))
 GRID = (PRECISION, SUM_1, SUM_4, DCG_1, DCG_4, CUT, TEN, TEN_LONG, SMALL, SMALL_DCG)
-QUICK_GRID = (PRECISION, DCG_1, DCG_4, SMALL)  # all learners but the references take part
+QUICK_GRID = (PRECISION, DCG_1, DCG_4, SMALL)  # all learners except the references
 
-PAGES = {  # a picture for the page of each learner
+PAGES = {  # a figure for the page of each learner
     "setftrl": (PRECISION, SETS),
     "permftrl": (DCG_4, ALL_SEEN),
     "blockftrl": (TEN, FTRL),
@@ -81,7 +81,7 @@ TWO_THIRDS = {**dict.fromkeys((SUM_1, DCG_1, TEN), ("rtop1f", *FTRL)), TEN_LONG:
 
 
 def claims(found: dict[Game, StudyResult], ct15: dict[str, Floats]) -> Iterator[Claim]:
-    """Everything that was expected of the grid."""
+    """Yield the claims on the grid."""
     for games, target, words in ((HALVES, 1 / 2, "1/2"), (TWO_THIRDS, 2 / 3, "2/3")):
         for game, learners in games.items():
             for learner in learners if game in found else ():
@@ -159,7 +159,7 @@ def _at(findings: StudyResult, learner: str, horizon: int) -> Worst:
 
 
 def play_ct15(runs: int) -> dict[str, Floats]:
-    """Final regrets on CT15's simulation."""
+    """Return the final regrets on CT15's simulation."""
     learners = ("blockftrl:horizon=none", "rtop1f", "rtop1f:order=fixed")
     experiment = Experiment(learners, "ct15:m=10,noise=0.25", "dcg", k=1, horizon=10_000, runs=runs)
     regrets = play_setting(Setting("ct15", experiment))["regret"].to_numpy().reshape(len(learners), runs)
@@ -167,12 +167,12 @@ def play_ct15(runs: int) -> dict[str, Floats]:
 
 
 def spread(regrets: Floats) -> str:
-    """Mean and standard deviation."""
+    """Format mean and standard deviation."""
     return f"{regrets.mean():,.0f} ± {np.std(regrets, ddof=1):,.0f}"
 
 
 def game_table(findings: StudyResult) -> Table:
-    """What every learner lost at the first, the middle and the last horizon, and how that grows."""
+    """Return a table of regret at the first, the middle and the last horizon, with exponents."""
     study = findings.study
     shown = sorted({study.horizons[0], study.horizons[len(study.horizons) // 2], study.horizons[-1]})
     last = f"{study.horizons[-1]:,}"
@@ -188,26 +188,26 @@ def game_table(findings: StudyResult) -> Table:
 
 
 def study_of(game: Game, *, quick: bool) -> Study:
-    """The study of a game."""
+    """Return the study of a game."""
     horizons, runs = (QUICK, QUICK_RUNS) if quick else (game.horizons, game.runs)
     return Study(game.measure, game.m, game.k, game.learners, horizons=horizons, runs=runs)
 
 
-def play(how: How) -> dict[Game, StudyResult]:
-    """All games of the grid, or a few for a look."""
-    studies = {game: study_of(game, quick=how.quick) for game in (QUICK_GRID if how.quick else GRID)}
-    tick = how.counter(sum(study.rounds for study in studies.values()))
+def play(options: Options) -> dict[Game, StudyResult]:
+    """Run all games of the grid, or a few if quick."""
+    studies = {game: study_of(game, quick=options.quick) for game in (QUICK_GRID if options.quick else GRID)}
+    tick = options.counter(sum(study.rounds for study in studies.values()))
     return {
-        game: run_study(study, how.folder / game.name, workers=how.workers, progress=tick)
+        game: run_study(study, options.folder / game.name, workers=options.workers, progress=tick)
         for game, study in studies.items()
     }
 
 
-def make(how: How) -> Made:
-    """Play the grid, and CT15's simulation."""
-    found = play(how)
-    ct15 = play_ct15(QUICK_CT15_RUNS if how.quick else CT15_RUNS)
-    return Made(
+def reproduce(options: Options) -> Results:
+    """Run the grid, and CT15's simulation."""
+    found = play(options)
+    ct15 = play_ct15(QUICK_CT15_RUNS if options.quick else CT15_RUNS)
+    return Results(
         list(claims(found, ct15)),
         {game.name: game_table(findings) for game, findings in found.items()},
         {game.name: plots.worst_regret(findings) for game, findings in found.items()},

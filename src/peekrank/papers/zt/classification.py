@@ -1,6 +1,6 @@
-"""ZT's classification: cells, neighbours and rates of its measures for every k, as `analyse` finds them.
+"""ZT's classification: cells, neighbours and rates of its measures for every k, by `analyse`.
 
-A rate tells local observability too: it is sqrt(T) or 0 where that holds, T^(2/3) or T where it fails.
+The rate determines local observability: it holds for sqrt(T) and 0, and fails for T^(2/3) and T.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ import polars as pl
 
 from peekrank.games.analysis import Analysis, analyse
 from peekrank.games.ranking import ranking_game
-from peekrank.games.rate import Rate
-from peekrank.papers.definitions import MOST, STRICT, adjacent_swaps, all_pareto, exchanges
-from peekrank.papers.record import Claim, How, Made, count
+from peekrank.games.rates import Rate
+from peekrank.papers.definitions import MAX_ITEMS, STRICT, adjacent_swaps, all_pareto, exchanges
+from peekrank.papers.record import Claim, Options, Results, count
 from peekrank.reports.markup import Table
 
 LINEAR = ("aucloss", "ap", "ndcg")
@@ -22,7 +22,7 @@ Found = dict[tuple[str, int], list[Analysis]]  # by measure and m: for k = 1, 2,
 
 
 def printed_rate(name: str, m: int, k: int) -> Rate | None:
-    """What ZT says of a measure; None where it leaves the question open.
+    """Return the rate that ZT states for a measure, or None if ZT leaves it open.
 
     >>> str(printed_rate("dcg", 5, 3)), str(printed_rate("p@2+sum", 5, 1)), printed_rate("ndcg", 5, 2)
     ('T^(2/3)', 'sqrt(T)', None)
@@ -34,27 +34,27 @@ def printed_rate(name: str, m: int, k: int) -> Rate | None:
     return Rate.LINEAR if k == 1 else None
 
 
-def analyses(how: How) -> Found:
-    """Every measure for every m and k; NDCG, AP and AUC for k = 1, where ZT says something."""
+def analyses(options: Options) -> Found:
+    """Analyse every measure for every m and k, and NDCG, AP and AUC for k = 1, the only case that ZT states."""
     found: Found = {}
-    sizes = range(2, MOST[how.quick] + 1)
+    sizes = range(2, MAX_ITEMS[options.quick] + 1)
     cases = [(name, m) for m in sizes for name in (*STRICT, *(f"p@{n}+sum" for n in range(1, m + 1)), *LINEAR)]
     for n, (name, m) in enumerate(cases):
-        progress = how.part(n, len(cases)).progress
+        progress = options.part(n, len(cases)).progress
         for k in range(1, (1 if name in LINEAR else m) + 1):
             known = found[name, m][0].cells if k > 1 else None
             found.setdefault((name, m), []).append(analyse(ranking_game(name, m, k), known, progress))
     return found
 
 
-def make(how: How) -> Made:
+def reproduce(options: Options) -> Results:
     """Classify everything."""
-    found, most = analyses(how), MOST[how.quick]
+    found, max_m = analyses(options), MAX_ITEMS[options.quick]
     rows = [
-        (f"`{name}`", m, *(str(a.rate) for a in games), *[""] * (most - len(games)))
+        (f"`{name}`", m, *(str(a.rate) for a in games), *[""] * (max_m - len(games)))
         for (name, m), games in found.items()
     ]
-    heads = ("measure", "m", *(f"k = {k}" for k in range(1, most + 1)))
+    heads = ("measure", "m", *(f"k = {k}" for k in range(1, max_m + 1)))
     data = pl.DataFrame(
         [
             {"measure": name, "m": m, "k": k, "printed": _text(printed_rate(name, m, k)), "here": str(a.rate)}
@@ -62,11 +62,11 @@ def make(how: How) -> Made:
             for k, a in enumerate(games, 1)
         ]
     )
-    return Made(list(claims(found)), {"rates": Table(heads, rows)}, data={"rates": data})
+    return Results(list(claims(found)), {"rates": Table(heads, rows)}, data={"rates": data})
 
 
 def claims(found: Found) -> Iterator[Claim]:
-    """Rates, then what they rest on."""
+    """Yield claims on rates, then on cells and neighbours."""
     sizes = sorted({m for _, m in found})
     span = f"m = {sizes[0]} to {sizes[-1]}"
     for where, name in (("Corollary 7", "sumloss"), ("equation 5", "pairwiseloss"), ("Corollary 8", "dcg")):

@@ -1,6 +1,6 @@
-"""ZT Tables 1 to 4: how neighbours differ in loss, and which rows their signal matrices have, group by group.
+"""ZT Tables 1 to 4: loss differences of neighbours, and rows of their signal matrices, by group.
 
-A group holds the four outcomes that differ in two items a and b only, in the order 00, 01, 10, 11.
+A group holds the four outcomes that differ only in two items a and b, in the order 00, 01, 10, 11.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ import polars as pl
 from peekrank.games.analysis import analyse
 from peekrank.games.cells import Border
 from peekrank.games.game import Game
-from peekrank.games.observability import signals, unseen_change
+from peekrank.games.observability import signals, unobservable_change
 from peekrank.games.ranking import ranking_game
-from peekrank.papers.definitions import MOST, STRICT, Row, groups, types_of_rows
-from peekrank.papers.record import Claim, How, Made, count
+from peekrank.papers.definitions import MAX_ITEMS, STRICT, Row, groups, types_of_rows
+from peekrank.papers.record import Claim, Options, Results, count
 from peekrank.reports.markup import Table
 
 ZEROS, ONES = (0, 0, 0, 0), (1, 1, 1, 1)
@@ -39,7 +39,7 @@ _SAME = 1e-12
 
 
 class Pair(NamedTuple):
-    """Two neighbours: difference of losses in each group, rows of signals there, whether these span it."""
+    """Two neighbours: their loss difference and signal rows in each group, and whether the rows span it."""
 
     table: int
     measure: str
@@ -54,9 +54,9 @@ class Pair(NamedTuple):
         return all(d[1] > _SAME and np.allclose(d, [0, d[1], -d[1], 0], atol=_SAME) for d in self.differences)
 
 
-def make(how: How) -> Made:
-    """All neighbours of the first ranking."""
-    found = list(pairs(MOST[how.quick], how))
+def reproduce(options: Options) -> Results:
+    """Check all neighbours of the first ranking."""
+    found = list(pairs(MAX_ITEMS[options.quick], options))
     shown = {
         n: next(p for p in reversed(found) if p.table == n and p.measure in ("sumloss", "p@2+sum"))
         for n in PRINTED
@@ -67,14 +67,14 @@ def make(how: How) -> Made:
             for p in found
         ]
     )
-    return Made(list(claims(found)), {f"table-{n}": _table(p) for n, p in shown.items()}, data={"rows": data})
+    return Results(list(claims(found)), {f"table-{n}": _table(p) for n, p in shown.items()}, data={"rows": data})
 
 
-def pairs(most: int, how: How) -> Iterator[Pair]:
-    """The pairs of every measure, with three items or more, two for P@n."""
-    cases = [(name, m) for m in range(2, most + 1) for name in _measures(m)]
+def pairs(max_m: int, options: Options) -> Iterator[Pair]:
+    """Yield the pairs of every measure, with at least three items, or two for P@n."""
+    cases = [(name, m) for m in range(2, max_m + 1) for name in _measures(m)]
     for n, (name, m) in enumerate(cases):
-        cells = analyse(ranking_game(name, m, 1), progress=how.part(n, len(cases)).progress).cells
+        cells = analyse(ranking_game(name, m, 1), progress=options.part(n, len(cases)).progress).cells
         orders = list(permutations(range(m)))
         for border in cells.borders if cells is not None else ():
             if name in STRICT:
@@ -91,7 +91,7 @@ def pairs(most: int, how: How) -> Iterator[Pair]:
 
 
 def claims(found: list[Pair]) -> Iterator[Claim]:
-    """The rows as printed, and what the paper concludes from each table."""
+    """Yield claims on the printed rows, and on the paper's conclusion from each table."""
     for n, printed in PRINTED.items():
         mine = [p for p in found if p.table == n]
         span = f"m = {min(p.m for p in mine)} to {max(p.m for p in mine)}"
@@ -123,7 +123,9 @@ def _measures(m: int) -> list[str]:
 
 def _pair(table: int, game: Game, border: Border, name: str, m: int, items: tuple[int, int]) -> Pair:
     difference = game.loss[border.i] - game.loss[border.j]
-    spanned = unseen_change(game, game.difference(border.i, border.j), signals(game, border.neighborhood)) is None
+    spanned = (
+        unobservable_change(game, game.difference(border.i, border.j), signals(game, border.neighborhood)) is None
+    )
     mine = groups(m, *items)
     rows = [types_of_rows(game, border.neighborhood, group) for group in mine]
     return Pair(table, name, m, [difference[group].tolist() for group in mine], rows, spanned)

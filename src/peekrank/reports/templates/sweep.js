@@ -47,8 +47,8 @@
     for (const select of all("select", controls)) wanted[select.dataset.axis] = Number(select.value);
     const position = wanted.reduce((sum, value, axis) => sum * data.axes[axis] + value, 0);
     const packed = data.settings[position];
-    setting = { ...packed, position, curves: packed.curves.map((text) => unpack(text, packed.at.length)) };
-    point = setting.at.length - 1;
+    setting = { ...packed, position, curves: packed.curves.map((text) => unpack(text, packed.checkpoints.length)) };
+    point = setting.checkpoints.length - 1;
     byId("command").textContent = setting.command;
     setting.exponents.forEach((text, i) => { rows[i].exponent.textContent = text; });
     filterRows();
@@ -60,7 +60,7 @@
   }
 
   function series(curve) { // mean, deviation and bound of the quantity that is shown
-    const name = quantity(), per = name === "regret" ? () => 1 : (i) => setting.at[i];
+    const name = quantity(), per = name === "regret" ? () => 1 : (i) => setting.checkpoints[i];
     const [mean, sd] = name === "quality" ? [curve.value, curve.valueSd] : [curve.regret, curve.regretSd];
     const divide = (values) => values && Array.from(values, (x, i) => x / per(i));
     return { mean: divide(mean), sd: divide(sd), bound: name === "quality" ? null : divide(curve.bound) };
@@ -68,7 +68,7 @@
 
   function best() { // of the fixed order in hindsight, per round
     const { regret, value } = setting.curves[0], sign = setting.gain ? 1 : -1;
-    return Array.from(value, (x, i) => (x + sign * regret[i]) / setting.at[i]);
+    return Array.from(value, (x, i) => (x + sign * regret[i]) / setting.checkpoints[i]);
   }
 
   function scale(low, high, from, to, log) {
@@ -218,12 +218,12 @@
     const runs = data.runs > 1 ? `mean of ${data.runs} runs, band ± 1 standard deviation` : "a single run, so no band";
     const dashed = quantity() !== "quality" && boundsBox && setting.curves.some((c) => c.bound) ? "; dashed: proved bound at t, for the learner tuned to t rounds" : "";
     const grey = reference ? "; grey: the best fixed order in hindsight" : "";
-    const drawn = setting.at.length === setting.of ? `all ${setting.of}` : `${setting.at.length} of ${setting.of}`;
-    byId("caption").textContent = `${many}${setting.what}; ${runs}${dashed}${grey}. Of each curve ${drawn} recorded points are drawn, and nothing is smoothed.`;
+    const drawn = setting.checkpoints.length === setting.of ? `all ${setting.of}` : `${setting.checkpoints.length} of ${setting.of}`;
+    byId("caption").textContent = `${many}${setting.what}; ${runs}${dashed}${grey}. Of each curve ${drawn} recorded points are drawn, without smoothing.`;
   }
 
   function read() { // the values at the chosen round, under the picture
-    const t = setting.at[point], { x, y, curves, top, bottom, cross } = view, words = QUANTITIES[quantity()].words;
+    const t = setting.checkpoints[point], { x, y, curves, top, bottom, cross } = view, words = QUANTITIES[quantity()].words;
     cross.replaceChildren();
     draw("path", { d: `M${x(t)} ${top}V${bottom}`, stroke: "#333333", "stroke-dasharray": "2 2" }, cross);
     byId("round").textContent = t.toLocaleString("en-US");
@@ -238,14 +238,14 @@
       }
       return `; ${data.learners[i].name} ${number(mean)}`;
     });
-    chart.setAttribute("aria-valuemin", setting.at[0]);
-    chart.setAttribute("aria-valuemax", setting.at[setting.at.length - 1]);
+    chart.setAttribute("aria-valuemin", setting.checkpoints[0]);
+    chart.setAttribute("aria-valuemax", setting.checkpoints[setting.checkpoints.length - 1]);
     chart.setAttribute("aria-valuenow", t);
     chart.setAttribute("aria-valuetext", `round ${t}, ${words}${said.join("")}`);
   }
 
   function moveTo(position) {
-    point = Math.min(setting.at.length - 1, Math.max(0, position));
+    point = Math.min(setting.checkpoints.length - 1, Math.max(0, position));
     read();
   }
 
@@ -308,11 +308,11 @@
     if (target.matches("select")) chooseSetting();
     else same_rounds();
   });
-  const pointAt = (event) => moveTo(nearest(event.clientX - svg.getBoundingClientRect().left, setting.at, view.x));
+  const pointAt = (event) => moveTo(nearest(event.clientX - svg.getBoundingClientRect().left, setting.checkpoints, view.x));
   chart.addEventListener("pointermove", pointAt);
   chart.addEventListener("pointerdown", pointAt);
   chart.addEventListener("keydown", (event) => {
-    const last = setting.at.length - 1;
+    const last = setting.checkpoints.length - 1;
     const to = { ArrowLeft: point - 1, ArrowDown: point - 1, ArrowRight: point + 1, ArrowUp: point + 1, PageDown: point - 10, PageUp: point + 10, Home: 0, End: last }[event.key];
     if (to === undefined) return;
     event.preventDefault();

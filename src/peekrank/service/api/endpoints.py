@@ -1,0 +1,294 @@
+"""The HTTP application in front of a `Service`: one coroutine per endpoint, which waits for the commit."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import Lifespan
+
+from peekrank.service.api import problems
+from peekrank.service.api.auth import Handler, StarletteHandler, authenticated, internal_error
+from peekrank.service.api.codec import (
+    JSON,
+    LINES,
+    content_type,
+    decode,
+    decode_body,
+    encode_lines,
+    encode_problem,
+    encode_reply,
+    problem_reply,
+    read_body,
+)
+from peekrank.service.api.keys import Key, Keys
+from peekrank.service.api.limits import MAX_ITEMS, MAX_LINES
+from peekrank.service.api.messages import (
+    BatchActivate,
+    BatchFeedback,
+    BatchLine,
+    BatchRank,
+    BatchReply,
+    ChangedReply,
+    EventReply,
+    HealthReply,
+    ItemsReply,
+    RankReply,
+    SlotReply,
+    SlotsReply,
+    StatsReply,
+)
+from peekrank.service.api.metrics import TYPE, Metrics
+from peekrank.service.api.middleware import ServiceMiddleware
+from peekrank.service.api.openapi import openapi
+from peekrank.service.api.problems import Problem
+from peekrank.service.api.routes import ENDPOINTS, PAGE, PARAMETERS, Endpoint
+from peekrank.service.core.commands import Activate, Command, PutItems, Rank, RetireItems, SubmitFeedback
+from peekrank.service.core.protocol import ServiceProtocol, check_readable
+from peekrank.service.dashboard.routes import dashboard_routes
+
+Result = TypeVar("Result")
+
+
+class RequestContext(NamedTuple):
+    """A request: its key, its path parameters and its decoded body."""
+
+    key: Key
+    request: Request
+    path: dict[str, str]
+    body: Any
+
+    @property
+    def slot(self) -> str:
+        """The slot in the path. Raises a `Problem` if the key is not valid for it."""
+        name = self.path["slot"]
+        if not self.key.sees(name):
+            raise problems.unknown_slot(name, self.key.slots)
+        return name
+
+
+class Endpoints:
+    """The handlers of all endpoints. Each method has the name of its row in the table.
+
+    Parameters
+    ----------
+    service
+        The service.
+    """
+
+    def __init__(self, service: ServiceProtocol) -> None:
+        self._service = service
+
+    async def _submit(self, command: Command[Result]) -> Result:
+        """Run a command. Returns once it is in the log."""
+        return await asyncio.wrap_future(self._service.submit(command))
+
+    async def _read(self, function: Callable[..., Result], *args: Any, **options: Any) -> Result:
+        """Read from the service in a thread, because it may have to wait for a commit."""
+
+        def read() -> Result:
+            check_readable(self._service)
+            return function(*args, **options)
+
+        return await asyncio.to_thread(read)
+
+    async def rank(self, context: RequestContext) -> RankReply:
+        """Rank a list."""
+        return await self._submit(Rank(context.slot, context.body))
+
+    async def feedback(self, context: RequestContext) -> EventReply:
+        """Submit feedback on an event."""
+        event_id = await self._visible_event(context.key, context.path["event_id"])
+        return await self._submit(SubmitFeedback(event_id, context.body))
+
+    async def activate(self, context: RequestContext) -> EventReply:
+        """Activate a deferred event."""
+        event_id = await self._visible_event(context.key, context.path["event_id"])
+        return await self._submit(Activate(event_id))
+
+    async def event(self, context: RequestContext) -> EventReply:
+        """Get an event."""
+        event_id = await self._visible_event(context.key, context.path["event_id"])
+        return await self._read(self._service.event, event_id)
+
+    async def _visible_event(self, key: Key, event_id: str) -> str:
+        """Return the id of an event. If the key is not valid for its slot, report it as unknown."""
+        if key.slots and not key.sees((await self._read(self._service.event, event_id)).slot):
+            raise problems.unknown_event(event_id)
+        return event_id
+
+    async def batch(self, context: RequestContext) -> Response:
+        """Make many calls, which share commits."""
+        if content_type(context.request) not in (LINES, "application/jsonl"):
+            raise problems.wrong_type(context.request.headers.get("content-type", ""), LINES)
+        lines = (await read_body(context.request)).splitlines()
+        if len(lines) > MAX_LINES:
+            raise problems.too_large(f"{len(lines):,} lines", MAX_LINES)
+        tasks = [asyncio.ensure_future(self._line(context.key, line)) for line in lines if line.strip()]
+        return encode_lines(await asyncio.gather(*tasks))
+
+    async def _line(self, key: Key, line: bytes) -> BatchReply:
+        """Handle one line of a batch. Its failure does not affect the others."""
+        try:
+            reply = await self._submit(await self._command(key, decode(line, BatchLine)))
+        except Problem as problem:
+            return BatchReply(problem.status, problem=problem_reply(problem))
+        except Exception:
+            return BatchReply(500, problem=problem_reply(internal_error("batch")))
+        return BatchReply(200, reply=reply) if isinstance(reply, RankReply) else BatchReply(200, event=reply)
+
+    async def _command(
+        self, key: Key, line: BatchRank | BatchFeedback | BatchActivate
+    ) -> Command[RankReply | EventReply]:
+        if isinstance(line, BatchRank):
+            if not key.sees(line.slot):
+                raise problems.unknown_slot(line.slot, key.slots)
+            return Rank(line.slot, line.request)
+        event_id = await self._visible_event(key, line.event_id)
+        return Activate(event_id) if isinstance(line, BatchActivate) else SubmitFeedback(event_id, line.request)
+
+    async def slots(self, context: RequestContext) -> SlotsReply:
+        """List the slots that the key is valid for."""
+        slots = await self._read(self._service.slots)
+        return SlotsReply([slot for slot in slots if context.key.sees(slot.name)])
+
+    async def slot(self, context: RequestContext) -> SlotReply:
+        """Get a slot."""
+        return await self._read(self._service.slot, context.slot)
+
+    async def items(self, context: RequestContext) -> ItemsReply:
+        """List items of a slot."""
+        query = context.request.query_params
+        limit = query.get("limit", str(PAGE))
+        if not (limit.isascii() and limit.isdigit() and 1 <= int(limit[:9]) <= MAX_ITEMS):
+            raise problems.invalid(f"limit = {limit[:20]!r}: must be a whole number from 1 to {MAX_ITEMS}")
+        after = query.get("after", "")
+        return await self._read(self._service.items, context.slot, after=after, limit=int(limit))
+
+    async def put_items(self, context: RequestContext) -> ChangedReply:
+        """Register items."""
+        return await self._submit(PutItems(context.slot, context.body))
+
+    async def retire_items(self, context: RequestContext) -> ChangedReply:
+        """Retire items."""
+        ids = context.request.query_params.getlist("id")
+        if not 1 <= len(ids) <= MAX_ITEMS:
+            raise problems.invalid(f"id: must be 1 to {MAX_ITEMS} items, for example ?id=tea&id=cake")
+        return await self._submit(RetireItems(context.slot, tuple(ids)))
+
+    async def stats(self, context: RequestContext) -> StatsReply:  # noqa: ARG002 - all handlers have one signature
+        """Get the state of the service."""
+        return await self._read(self._service.stats)
+
+    async def live(self, context: RequestContext) -> HealthReply:  # noqa: ARG002
+        """Report that the process works."""
+        return HealthReply(ok=True)
+
+    async def ready(self, context: RequestContext) -> HealthReply:  # noqa: ARG002
+        """Report whether the service takes calls."""
+        if reason := self._service.unready_reason():
+            raise problems.not_ready(reason)
+        return HealthReply(ok=True)
+
+
+def application(
+    service: ServiceProtocol,
+    keys: Keys | None = None,
+    *,
+    hosts: frozenset[str] = frozenset(),
+    lifespan: Lifespan[Starlette] | None = None,
+    clock: Callable[[], float] = time.time,
+    banner: str = "",
+) -> ServiceMiddleware:
+    """Build the ASGI application.
+
+    Parameters
+    ----------
+    service
+        The service. The caller starts and closes it.
+    keys
+        Keys of the callers. Without any, every caller may do everything.
+    hosts
+        Host names of the service; empty allows any.
+    lifespan
+        Runs around the life of the server.
+    clock
+        The service's time, for the dashboard.
+    banner
+        Text at the top of every page of the dashboard.
+    """
+    keys, metrics, endpoints = keys or Keys(), Metrics(service), Endpoints(service)
+    by_path: dict[str, dict[str, StarletteHandler]] = {}
+    for endpoint in ENDPOINTS:
+        handler = _handler(endpoint, getattr(endpoints, endpoint.name))
+        by_path.setdefault(endpoint.path, {})[endpoint.method] = authenticated(
+            endpoint.name, keys, endpoint.role, handler
+        )
+    routes = [Route(path, _by_method(handlers), methods=list(handlers)) for path, handlers in by_path.items()]
+    routes.append(Route("/metrics", authenticated("metrics", keys, "reader", _metrics_page(metrics))))
+    routes.append(Route("/openapi.json", authenticated("openapi", keys, None, _description)))
+    routes += dashboard_routes(service, keys, clock, banner)
+    app = Starlette(routes=routes, exception_handlers={HTTPException: _routing_problem}, lifespan=lifespan)
+    return ServiceMiddleware(app, metrics, hosts)
+
+
+def _by_method(handlers: dict[str, StarletteHandler]) -> StarletteHandler:
+    """Dispatch the methods of one address."""
+    if len(handlers) == 1:
+        return next(iter(handlers.values()))
+
+    async def dispatch(request: Request) -> Response:
+        return await handlers["GET" if request.method == "HEAD" else request.method](request)
+
+    return dispatch
+
+
+def _handler(endpoint: Endpoint, function: Callable[[RequestContext], Awaitable[Any]]) -> Handler:
+    """Decode the request, call the function, and encode its reply."""
+    body_type = None if endpoint.name == "batch" else endpoint.request
+
+    async def handle(request: Request, key: Key) -> Response:
+        path = _check_path(request.path_params)
+        body = None if body_type is None else await decode_body(request, body_type)
+        reply = await function(RequestContext(key, request, path, body))
+        return reply if isinstance(reply, Response) else encode_reply(reply)
+
+    return handle
+
+
+def _check_path(parameters: dict[str, str]) -> dict[str, str]:
+    """Validate the path parameters."""
+    for name, value in parameters.items():
+        try:
+            msgspec.convert(value, PARAMETERS[name])
+        except msgspec.ValidationError:
+            raise problems.bad_name(name, value) from None
+    return parameters
+
+
+def _metrics_page(metrics: Metrics) -> Handler:
+    async def page(_: Request, __: Key) -> Response:
+        return Response(await asyncio.to_thread(metrics.page), media_type=TYPE)
+
+    return page
+
+
+async def _description(_: Request, __: Key) -> Response:
+    return Response(msgspec.json.encode(openapi()), media_type=JSON)
+
+
+async def _routing_problem(request: Request, error: Exception) -> Response:
+    """Turn an error of Starlette's router into a problem."""
+    if isinstance(error, HTTPException) and error.status_code == 405:
+        reply = encode_problem(problems.wrong_method(request.method))
+        reply.headers.update(error.headers or {})
+        return reply
+    return encode_problem(problems.no_such_page(request.url.path))

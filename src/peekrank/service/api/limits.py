@@ -1,0 +1,8 @@
+"""Hard limits of the HTTP interface. A configuration can lower some of them, and raise none."""
+
+MAX_BODY = 4 * 2**20  # bytes of a request body
+MAX_LINES = 1000  # lines of a batch
+MAX_ID = 128  # characters of a name
+MAX_ITEMS = 1000  # items of a list, or of a call that registers items
+MAX_FEATURES = 1024  # features of an item
+MAX_OPEN = 1_000_000  # open events of a slot

@@ -1,0 +1,356 @@
+"""Request and reply bodies: one Struct for each, with its fields, limits and descriptions.
+
+msgspec decodes and validates a body in one pass. `Service` takes the same Structs, and ``/openapi.json`` has their
+schemas. A body with an unknown field is rejected, so that a misspelt name never goes unnoticed.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, Struct
+
+from peekrank.service.api.limits import MAX_FEATURES, MAX_ID, MAX_ITEMS
+
+_MAX_FEATURE = 1e30  # finite as float32, also after multiplication by a weight
+
+# "$" alone also matches before a trailing line break.
+_NAME = r"^[A-Za-z0-9][A-Za-z0-9._:~-]*$(?!\n)"
+_TEXT = r"^[^\u0000-\u001f\u007f]+$(?!\n)"
+
+EventId = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=MAX_ID,
+        pattern=_NAME,
+        description="Id of an event, chosen by the caller: letters, digits and . _ : ~ -, starting with a letter "
+        "or digit. It makes calls safe to repeat. A random UUID is a good choice.",
+    ),
+]
+SlotName = Annotated[
+    str,
+    Meta(min_length=1, max_length=MAX_ID, pattern=_NAME, description="Name of a slot, as in the configuration."),
+]
+ItemId = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=MAX_ID,
+        pattern=_TEXT,
+        description="Name of an item, chosen by the caller: any text without control characters.",
+    ),
+]
+Grade = Annotated[
+    float,
+    Meta(
+        ge=0,
+        le=255,
+        description="Feedback on an item: a whole number from 0 to the slot's `max_grade`.",
+    ),
+]
+Signal = Annotated[
+    float,
+    Meta(ge=0, le=1e9, description="How often, or for how many seconds, a person did something with an item."),
+]
+Features = Annotated[
+    Annotated[
+        list[Annotated[float, Meta(ge=-_MAX_FEATURE, le=_MAX_FEATURE)]],
+        Meta(min_length=1, max_length=MAX_FEATURES),
+    ]
+    | Annotated[bytes, Meta(min_length=4, max_length=4 * MAX_FEATURES)],
+    Meta(description="A list of numbers, or the same numbers as base64 of little-endian float32."),
+]
+EventState = Annotated[
+    Literal["open", "shown", "answered", "expired"],
+    Meta(
+        description="open: ranked, not yet activated. shown: waiting for feedback. answered: closed with "
+        "feedback. expired: closed without feedback."
+    ),
+]
+
+
+def described(text: str) -> Any:
+    """Describe a field, for its schema and the reference."""
+    return Meta(description=text)
+
+
+class Message(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Base of all bodies: immutable, without unknown fields."""
+
+
+# Requests
+
+
+class Item(Message, frozen=True):
+    """An item, with its features if it has any."""
+
+    id: ItemId
+    features: Features | None = None
+
+
+class RankRequest(Message, frozen=True):
+    """A list to rank: the body of ``POST /v1/slots/{slot}/rank``."""
+
+    event_id: Annotated[
+        EventId | None,
+        described("Optional. If missing, the service chooses one, and a retry creates another event."),
+    ] = None
+    items: Annotated[
+        Annotated[list[ItemId | Item], Meta(min_length=1, max_length=MAX_ITEMS)] | None,
+        described("Items to rank, each once. If missing, all items of the slot that are not retired."),
+    ] = None
+    context: Annotated[
+        Features | None,
+        described("Features of the visitor or the moment. They precede the features of each item."),
+    ] = None
+    defer: Annotated[
+        bool, described("The list may never be shown: the event stays open until it is activated.")
+    ] = False
+    baseline: Annotated[
+        Annotated[list[ItemId], Meta(min_length=1, max_length=MAX_ITEMS)] | None,
+        described("The order that the app would show without the service. A slot in shadow mode returns it."),
+    ] = None
+
+
+class FeedbackRequest(Message, frozen=True):
+    """Feedback on a list: the body of ``PUT /v1/events/{id}/feedback``."""
+
+    grades: Annotated[
+        Annotated[dict[ItemId, Grade | None], Meta(max_length=MAX_ITEMS)]
+        | Annotated[list[Grade | None], Meta(max_length=MAX_ITEMS)]
+        | None,
+        described(
+            "Grades by item, or in the order of `top_k`. null means no feedback on this item, which is not the "
+            "same as 0."
+        ),
+    ] = None
+    signals: Annotated[
+        Annotated[dict[ItemId, Annotated[dict[str, Signal], Meta(max_length=20)]], Meta(max_length=MAX_ITEMS)]
+        | None,
+        described(
+            "What people did, instead of grades, for a slot with feedback rules: "
+            '`{"tea": {"click": 1, "dwell": 12.5}}`. {} means that they did nothing.'
+        ),
+    ] = None
+    seen: Annotated[
+        Annotated[list[ItemId], Meta(max_length=MAX_ITEMS)] | None,
+        described("With signals, if the slot's feedback rules need it: items that people looked at."),
+    ] = None
+    shown: Annotated[
+        Annotated[list[ItemId], Meta(min_length=1, max_length=MAX_ITEMS)] | None,
+        described(
+            "The list as the app showed it, from the top, at least k items. If missing, the ranking. Alarms "
+            "compare the two. The first feedback that has it counts."
+        ),
+    ] = None
+
+
+class ItemsRequest(Message, frozen=True):
+    """Items to register or update: the body of ``PUT /v1/slots/{slot}/items``."""
+
+    items: Annotated[list[ItemId | Item], Meta(min_length=1, max_length=MAX_ITEMS)]
+
+
+class BatchRank(Message, frozen=True, tag_field="call", tag="rank"):
+    """A line of a batch that ranks a list."""
+
+    slot: SlotName
+    request: RankRequest
+
+
+class BatchFeedback(Message, frozen=True, tag_field="call", tag="feedback"):
+    """A line of a batch that submits feedback."""
+
+    event_id: EventId
+    request: FeedbackRequest
+
+
+class BatchActivate(Message, frozen=True, tag_field="call", tag="activate"):
+    """A line of a batch that activates a deferred event."""
+
+    event_id: EventId
+
+
+BatchLine = BatchRank | BatchFeedback | BatchActivate
+
+
+# Replies
+
+
+class RankReply(Message, frozen=True):
+    """The ranking to show, and the items whose feedback the learner can use."""
+
+    event_id: EventId
+    ranking: Annotated[list[ItemId], described("All items, in the order to show them.")]
+    top_k: Annotated[list[ItemId], described("The first k items. The learner uses feedback on these.")]
+    explored: Annotated[
+        bool, described("Whether the learner explored: the list is not the one it estimates to be best.")
+    ]
+    sequence: Annotated[int, described("Number of the record in the log. Later decisions have larger numbers.")]
+
+
+class EventReply(Message, frozen=True):
+    """The current state of an event."""
+
+    event_id: EventId
+    slot: SlotName
+    state: EventState
+    ranking: list[ItemId]
+    top_k: list[ItemId]
+    grades: Annotated[
+        dict[ItemId, float | None], described("Feedback on the first k items so far. null means none.")
+    ]
+    learned: Annotated[bool, described("Whether the learner was updated with the feedback.")]
+    deadline: Annotated[
+        float | None, described("When the event closes, in seconds since 1970. null once it is closed.")
+    ] = None
+
+
+class ItemReply(Message, frozen=True):
+    """An item of a slot, with its counts."""
+
+    id: ItemId
+    retired: bool = False
+    features: Features | None = None
+    shown: Annotated[int, described("Number of lists that had it among the first k.")] = 0
+    n_feedback: Annotated[int, described("Number of grades that arrived in time.")] = 0
+    mean: Annotated[float | None, described("Mean of these grades, or null.")] = None
+    recent: Annotated[
+        float | None,
+        described("Mean of roughly the last hundred grades. Compare it with `mean` to see the trend."),
+    ] = None
+
+
+class ItemsReply(Message, frozen=True):
+    """One page of the items of a slot, sorted by id."""
+
+    items: list[ItemReply]
+    next: Annotated[str | None, described("Pass this as `after` to get the next page. null on the last page.")] = (
+        None
+    )
+
+
+class ChangedReply(Message, frozen=True):
+    """Number of items that a call added, changed or retired."""
+
+    added: int = 0
+    changed: Annotated[int, described("Known items whose features changed.")] = 0
+    retired: int = 0
+    sequence: Annotated[int, described("Number of the latest record in the log.")] = 0
+
+
+class Interval(Message, frozen=True):
+    """An estimate with an anytime confidence interval: it stays valid however often you look."""
+
+    mean: float
+    low: float
+    high: float
+    n: Annotated[int, described("Number of events.")]
+
+
+class Member(Message, frozen=True):
+    """A learner of a slot: the champion, or a challenger."""
+
+    name: str
+    role: Literal["champion", "challenger"]
+    value: Annotated[
+        Interval | None, described("Value per event minus the champion's, or null if nothing is known yet.")
+    ] = None
+
+
+class Alarm(Message, frozen=True):
+    """An active alarm."""
+
+    name: str
+    since: Annotated[float, described("Seconds since 1970.")]
+    cause: Annotated[str, described("What happened, with figures.")]
+    action: Annotated[str, described("What to do.")]
+
+
+class Minute(Message, frozen=True):
+    """Traffic of a slot in one minute."""
+
+    start: Annotated[float, described("Seconds since 1970.")]
+    ranked: int = 0
+    answered: int = 0
+    explored: int = 0
+    value: Annotated[float | None, described("Mean value of the events answered in this minute.")] = None
+
+
+class SlotReply(Message, frozen=True):
+    """A slot: its configuration and its counts."""
+
+    name: SlotName
+    learner: Annotated[str, described("Specification of the learner.")]
+    measure: str
+    k: int
+    mode: Annotated[
+        Literal["shadow", "live"], described("In shadow mode the slot returns the caller's baseline.")
+    ] = "live"
+    items: Annotated[int | None, described("Items that are not retired, or null if each list brings its own.")] = (
+        None
+    )
+    sequence: Annotated[int, described("Number of the latest record of the slot.")] = 0
+    ranked: Annotated[int, described("Number of events so far.")] = 0
+    answered: Annotated[int, described("Events with feedback in time.")] = 0
+    expired: Annotated[int, described("Events that closed without feedback.")] = 0
+    late: Annotated[
+        int, described("Grades that arrived after the event closed. They are logged, not learned from.")
+    ] = 0
+    explored: Annotated[int, described("Events in which the learner explored.")] = 0
+    open: Annotated[int, described("Events that are not closed yet.")] = 0
+    value: Annotated[Interval | None, described("Mean value per event, estimated from the feedback.")] = None
+    members: list[Member] = []
+    alarms: list[Alarm] = []
+    minutes: Annotated[list[Minute], described("Traffic of the last hour, latest minute last.")] = []
+
+
+class SlotsReply(Message, frozen=True):
+    """All slots that the key may see."""
+
+    slots: list[SlotReply]
+
+
+class StatsReply(Message, frozen=True):
+    """State of the service and of its log."""
+
+    role: Annotated[
+        Literal["owner", "follower"], described("The owner ranks and writes the log. A follower reads it.")
+    ]
+    epoch: Annotated[
+        int, described("How often ownership has changed. The store rejects writes of an older epoch.")
+    ] = 0
+    sequence: Annotated[int, described("Number of the latest record.")] = 0
+    lag: Annotated[int, described("Records that this process has not applied yet.")] = 0
+    snapshot: Annotated[int, described("Number of the last record in the latest snapshot.")] = 0
+    queued: Annotated[int, described("Commands waiting for the writer.")] = 0
+    log_bytes: int = 0
+    started: Annotated[float, described("Seconds since 1970.")] = 0.0
+
+
+class HealthReply(Message, frozen=True):
+    """Whether the service is alive or ready, and the reason if it is not."""
+
+    ok: bool
+    reason: str = ""
+
+
+class ProblemReply(Struct, frozen=True, omit_defaults=True):
+    """A problem document (``application/problem+json``, RFC 9457)."""
+
+    type: Annotated[str, described("Address of an explanation, the same for every problem of this type.")]
+    title: Annotated[str, described("The type of problem in a few words.")]
+    status: Annotated[int, described("The HTTP status.")]
+    detail: Annotated[str, described("What is wrong with this call, and what would be valid.")]
+    field: Annotated[str | None, described("Location in the body, for example `$.items[3].features`.")] = None
+    retry_after: Annotated[float | None, described("Seconds to wait before a retry.")] = None
+
+
+class BatchReply(Message, frozen=True):
+    """One line of the reply to a batch: the status of the call, and its reply or problem."""
+
+    status: int
+    reply: RankReply | None = None
+    event: EventReply | None = None
+    problem: ProblemReply | None = None

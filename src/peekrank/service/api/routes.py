@@ -1,0 +1,137 @@
+"""The table of all HTTP endpoints. The server's routes and ``/openapi.json`` are generated from it."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple, get_args
+
+from peekrank.service.api.limits import MAX_ITEMS
+from peekrank.service.api.messages import (
+    BatchLine,
+    BatchReply,
+    ChangedReply,
+    EventId,
+    EventReply,
+    FeedbackRequest,
+    HealthReply,
+    ItemId,
+    ItemsReply,
+    ItemsRequest,
+    RankReply,
+    RankRequest,
+    SlotName,
+    SlotReply,
+    SlotsReply,
+    StatsReply,
+)
+
+Role = Literal["reader", "app", "admin"]
+ROLES: tuple[Role, ...] = get_args(Role)  # an admin may make all calls
+
+
+class Query(NamedTuple):
+    """A query parameter."""
+
+    name: str
+    type: Any
+    description: str
+    repeated: bool = False
+
+
+class Endpoint(NamedTuple):
+    """An endpoint: its address, the role it needs, its request and reply, and its problems."""
+
+    method: str
+    path: str
+    name: str  # the method of `Endpoints` that handles it
+    summary: str
+    role: Role | None  # None: no key needed
+    reply: Any
+    request: Any = None
+    problems: tuple[str, ...] = ()  # types of problems beside those that any call may have
+    queries: tuple[Query, ...] = ()
+
+
+PARAMETERS = {"slot": SlotName, "event_id": EventId}  # in paths
+PAGE = 100  # default number of items per page
+LIMIT = Query("limit", int, f"Number of items to list, 1 to {MAX_ITEMS}. {PAGE} by default.")
+AFTER = Query("after", ItemId, "List items whose ids come after this one.")
+IDS = Query("id", ItemId, "Item to retire. Can be repeated.", repeated=True)
+
+_WRITES = ("not-ready", "not-owner", "store", "overloaded")
+_BODY = ("malformed", "invalid", "wrong-type", "too-large", "too-slow")
+
+ENDPOINTS = (
+    Endpoint(
+        "POST",
+        "/v1/slots/{slot}/rank",
+        "rank",
+        "Rank a list. Safe to repeat: the same event id and body return the same ranking.",
+        "app",
+        RankReply,
+        RankRequest,
+        (*_BODY, *_WRITES, "unknown-slot", "unknown-item", "other-request", "too-many-open"),
+    ),
+    Endpoint(
+        "PUT",
+        "/v1/events/{event_id}/feedback",
+        "feedback",
+        "Submit feedback on a list. Safe to repeat.",
+        "app",
+        EventReply,
+        FeedbackRequest,
+        (*_BODY, *_WRITES, "unknown-event", "unknown-item", "other-answer", "closed"),
+    ),
+    Endpoint(
+        "POST",
+        "/v1/events/{event_id}/activate",
+        "activate",
+        "Report that a deferred list is now shown, so that it waits for feedback. Safe to repeat.",
+        "app",
+        EventReply,
+        None,
+        (*_WRITES, "invalid", "unknown-event", "closed"),
+    ),
+    Endpoint("GET", "/v1/events/{event_id}", "event", "Get an event.", "app", EventReply, None,
+         ("invalid", "unknown-event", "not-ready")),
+    Endpoint(
+        "POST",
+        "/v1/batch",
+        "batch",
+        "Make many calls at once: one line of JSON per call, and one line with its status per reply.",
+        "app",
+        BatchReply,
+        BatchLine,
+        ("malformed", "wrong-type", "too-large", "too-slow"),
+    ),
+    Endpoint("GET", "/v1/slots", "slots", "List the slots.", "reader", SlotsReply, None, ("not-ready",)),
+    Endpoint("GET", "/v1/slots/{slot}", "slot", "Get a slot.", "reader", SlotReply, None,
+         ("invalid", "unknown-slot", "not-ready")),
+    Endpoint("GET", "/v1/slots/{slot}/items", "items", "List the items of a slot, sorted by id.", "reader",
+         ItemsReply, None, ("invalid", "unknown-slot", "not-ready"), (LIMIT, AFTER)),
+    Endpoint(
+        "PUT",
+        "/v1/slots/{slot}/items",
+        "put_items",
+        "Register items, or replace the features of known ones. Safe to repeat.",
+        "admin",
+        ChangedReply,
+        ItemsRequest,
+        (*_BODY, *_WRITES, "unknown-slot"),
+    ),
+    Endpoint(
+        "DELETE",
+        "/v1/slots/{slot}/items",
+        "retire_items",
+        "Retire items: the service no longer ranks them. Safe to repeat.",
+        "admin",
+        ChangedReply,
+        None,
+        (*_WRITES, "invalid", "unknown-slot", "unknown-item"),
+        (IDS,),
+    ),
+    Endpoint("GET", "/v1/stats", "stats", "Get the state of the service.", "reader", StatsReply, None,
+         ("not-ready",)),
+    Endpoint("GET", "/livez", "live", "Check whether the process works.", None, HealthReply),
+    Endpoint("GET", "/readyz", "ready", "Check whether the service takes calls.", None,
+         HealthReply, None, ("not-ready", "store")),
+)  # fmt: skip

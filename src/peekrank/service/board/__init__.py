@@ -1,1 +1,0 @@
-"""The dashboard: the page that shows people a running service."""

@@ -1,0 +1,1 @@
+"""The service in process: slots, commands, events, snapshots, audit and export."""

@@ -1,0 +1,97 @@
+"""Commands: one value for every call that changes something, for `Service.submit`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
+
+from peekrank.service.api import problems
+from peekrank.service.api.messages import (
+    ChangedReply,
+    EventReply,
+    FeedbackRequest,
+    ItemsRequest,
+    RankReply,
+    RankRequest,
+)
+
+if TYPE_CHECKING:
+    from peekrank.service.core.slot_manager import SlotManager
+
+Result = TypeVar("Result", covariant=True)
+
+
+class Command(Protocol[Result]):
+    """A change to the slots of a service."""
+
+    def run(self, manager: SlotManager) -> Result:
+        """Apply the change. Raises a `Problem`, before anything changes, if it is invalid."""
+        ...
+
+
+class Rank(NamedTuple):
+    """Rank a list for a slot."""
+
+    slot: str
+    request: RankRequest
+
+    def run(self, manager: SlotManager) -> RankReply:
+        """Rank the list, or return the stored ranking if the event exists."""
+        slot, event_id = manager.slot(self.slot), self.request.event_id
+        known = None if event_id is None else manager.find_event(event_id)
+        if known is None:
+            return slot.rank(self.request)
+        if known[0] is not slot:
+            raise problems.other_request(known[1].id)
+        return slot.repeat_rank(known[1], self.request)
+
+
+class SubmitFeedback(NamedTuple):
+    """Submit feedback on an event."""
+
+    event_id: str
+    request: FeedbackRequest
+
+    def run(self, manager: SlotManager) -> EventReply:
+        """Apply the feedback."""
+        slot, event = manager.event(self.event_id)
+        return slot.submit_feedback(event, self.request)
+
+
+class Activate(NamedTuple):
+    """Report that a deferred list is now shown."""
+
+    event_id: str
+
+    def run(self, manager: SlotManager) -> EventReply:
+        """Activate the event."""
+        slot, event = manager.event(self.event_id)
+        return slot.activate(event)
+
+
+class PutItems(NamedTuple):
+    """Register items of a slot, or replace their features."""
+
+    slot: str
+    request: ItemsRequest
+
+    def run(self, manager: SlotManager) -> ChangedReply:
+        """Register the items."""
+        return manager.slot(self.slot).put_items(self.request)
+
+
+class RetireItems(NamedTuple):
+    """Retire items of a slot."""
+
+    slot: str
+    ids: tuple[str, ...]
+
+    def run(self, manager: SlotManager) -> ChangedReply:
+        """Retire the items."""
+        return manager.slot(self.slot).retire_items(self.ids)
+
+
+class CloseDueEvents(NamedTuple):
+    """Close all events whose feedback window is over."""
+
+    def run(self, manager: SlotManager) -> None:
+        """Do nothing: every batch starts by closing due events."""

@@ -1,0 +1,115 @@
+"""Export of a slot's log for off-policy evaluation: decisions with propensities and feedback."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from peekrank.evaluation.jsonl import why_no_propensities
+from peekrank.evaluation.log import Log, log_from_records
+from peekrank.service.core.clock import SECOND
+from peekrank.service.core.events import State, aggregate
+from peekrank.service.core.slot_state import Event, SlotState, event_k
+from peekrank.service.core.snapshots import initial_state
+from peekrank.service.event_log.records import Feedback, Settings, decode, read_floats, read_numbers
+from peekrank.service.event_log.store import Store
+from peekrank.spec import format_spec
+from peekrank.types import Floats
+
+
+class _Decision(NamedTuple):
+    """A row of the exported log, with the number that orders it."""
+
+    number: int
+    record: dict[str, Any]
+
+
+def export_log(store: Store, slot: str) -> Log:
+    """Replay the log of a slot, and return its decisions in order, with their feedback.
+
+    Decisions that were never shown are left out. A decision whose event is still open has no feedback yet. Raises
+    ValueError if the log has no decision.
+    """
+    state = initial_state(store, slot)
+    decisions = sorted(_decisions(store, state), key=lambda one: one.number)
+    if not decisions:
+        raise ValueError(f"the log of slot {slot!r} has no decision")
+    return log_from_records(
+        (one.record for one in decisions), min_feedback=0.0, max_feedback=float(state.config.max_grade)
+    )
+
+
+def _decisions(store: Store, state: SlotState) -> Iterator[_Decision]:
+    """Yield each decision when its event closes."""
+    times: dict[str, int] = {}  # of the last feedback on open events
+    for record in store.read(state.slot, state.number):
+        body = decode(record)
+        waiting = _shown(state, times) if isinstance(body, Settings) else {}  # a new learner closes all events
+        event = state.open.get(record.event or "")
+        was_shown = event is not None and event.status is State.SHOWN
+        if event is not None and isinstance(body, Feedback):
+            times[event.id], was_shown = record.time, True
+        state.apply(record.number, record.time, record.event, body)
+        yield from [row for name, row in waiting.items() if name not in state.open]
+        if event is not None and event.status.closed:
+            if was_shown:
+                yield _row(state, event, times)
+            times.pop(event.id, None)
+    yield from _shown(state, times).values()
+
+
+def _shown(state: SlotState, times: dict[str, int]) -> dict[str, _Decision]:
+    """Export the events that wait for feedback."""
+    return {event.id: _row(state, event, times) for event in state.open.values() if event.status is State.SHOWN}
+
+
+def _row(state: SlotState, event: Event, times: dict[str, int]) -> _Decision:
+    body = event.body
+    ranking = read_numbers(body.ranking)
+    rows = np.arange(len(ranking)) if body.names else np.sort(ranking)
+    names = body.names or state.items.names(rows.tolist())
+    rank = np.empty(len(rows), np.int64)
+    rank[np.searchsorted(rows, read_numbers(event.shown or body.ranking))] = np.arange(len(rows))
+    k = event_k(event)
+    values = aggregate(event.feedback, k, state.config.aggregate)
+    top_k = np.searchsorted(rows, ranking[:k]).tolist()
+    grades = {
+        row: float(grade)
+        for row, grade in zip(top_k, values, strict=True)
+        if rank[row] < k and not np.isnan(grade)
+    }
+    propensities = read_floats(body.propensities)
+    reason = _reason(state, propensities, rank < k)
+    time = times.get(event.id, 0) / SECOND
+    record = {
+        "event": event.id,
+        "time": event.time / SECOND,
+        "learner": f"{format_spec(state.agent.learner)} @ {state.since}",
+        "reason": reason or None,
+        "k": k,
+        "candidates": list(names),
+        "place": rank.tolist(),
+        "chance": None if reason else propensities.tolist(),
+        "answer": [grades.get(row) for row in range(len(rows))],
+        "answered": [time if row in grades else None for row in range(len(rows))],
+        "features": _features(state, event),
+    }
+    return _Decision(event.number, {name: value for name, value in record.items() if value is not None})
+
+
+def _reason(state: SlotState, propensities: Floats, is_shown: NDArray[np.bool_]) -> str:
+    """Say why a decision cannot be evaluated, or return an empty text."""
+    if not len(propensities):
+        return why_no_propensities(state.agent.learner) or "the propensities were not known"
+    return "the app showed an item whose propensity was zero" if (propensities[is_shown] == 0).any() else ""
+
+
+def _features(state: SlotState, event: Event) -> list[list[float]] | None:
+    """Return the features of the candidates as the learner saw them."""
+    if not state.config.features:
+        return None
+    features: list[list[float]] = state.features(event).tolist()
+    return features

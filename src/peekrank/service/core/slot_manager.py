@@ -1,0 +1,177 @@
+"""All slots of a service in memory: replayed from the log, changed by commands, written back.
+
+Between `begin` and `commit` the slots are ahead of the log. `Service` holds a lock then, so that nobody reads
+them.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+
+import structlog
+
+from peekrank.service.api import problems
+from peekrank.service.config import Config
+from peekrank.service.core.clock import SECOND, Clock
+from peekrank.service.core.slot_state import Event, SlotState
+from peekrank.service.core.slots import Slot
+from peekrank.service.core.snapshots import catch_up, replay, take_snapshot
+from peekrank.service.event_log.records import Feedback, Ranked, Record, Settings, decode
+from peekrank.service.event_log.store import Store
+
+_log = structlog.get_logger()
+_IDLE = 1.0  # seconds between looks at the clock
+
+
+class SlotManager:
+    """The slots of a service.
+
+    Parameters
+    ----------
+    config
+        Configuration of the service.
+    clock
+        Clock for the times of records.
+    store
+        The log.
+    """
+
+    def __init__(self, config: Config, clock: Clock, store: Store) -> None:
+        self._config, self._clock, self._store = config, clock, store
+        self.slots: dict[str, Slot] = {}
+        self.snapshots: dict[str, int] = {}  # number of the last record in the latest snapshot
+        self.following = False  # whether another process owns the log
+
+    # From the log
+
+    def load(self) -> None:
+        """Replay the log of each slot, and log the changes of its configuration."""
+        slots: dict[str, Slot] = {}
+        for config in self._config.slots:
+            state = self._replay(config.name)
+            self._clock.not_before(state.time)
+            slot = slots[config.name] = Slot(state, self._config.limits)
+            before = state.settings
+            if before is None or before.config != config:
+                slot.now = self._clock.now()
+                slot.write(None, Settings(config, config.seed or (before.key if before else secrets.randbits(63))))
+            self.snapshots[config.name] = state.number
+        self._append(slots)
+        self.slots, self.following = slots, False
+
+    def follow(self) -> None:
+        """Apply the records that the owner has written since the last call."""
+        for config in self._config.slots:
+            state = self._replay(config.name)
+            if state.settings is not None:  # otherwise the owner does not have this slot yet
+                self.slots[config.name] = Slot(state, self._config.limits)
+        if not self.following:
+            _log.info("following", slots=list(self.slots))
+        self.following = True
+
+    def _replay(self, name: str) -> SlotState:
+        """Bring a slot up to date with the log: from its state if this process follows, else from scratch."""
+        if self.following and name in self.slots:
+            return catch_up(self._store, self.slots[name].state)
+        state, skipped = replay(self._store, name)
+        for reason in skipped:
+            _log.warning("snapshot skipped", reason=reason)
+        return state
+
+    def discard(self) -> None:
+        """Drop the state, which may be ahead of the log."""
+        self.slots, self.snapshots, self.following = {}, {}, False
+
+    # Commands
+
+    def idle(self) -> float:
+        """Return the seconds until the next event is due, at most one."""
+        oldest = [(slot.state, next(iter(slot.state.open.values()), None)) for slot in self.slots.values()]
+        deadlines = [state.deadline(event) for state, event in oldest if event is not None]
+        seconds = (min(deadlines) - self._clock.now()) / SECOND if deadlines else _IDLE
+        return min(_IDLE, max(0.0, seconds))
+
+    def begin(self) -> None:
+        """Advance to the present, and close the events that are due. Feedback after that is late."""
+        now = self._clock.now()
+        for slot in self.slots.values():
+            slot.now = now
+            for event in slot.state.due(now):
+                slot.close(event)
+
+    def commit(self) -> None:
+        """Write all pending records in one transaction. Raises StoreError if the store fails."""
+        self._append(self.slots)
+
+    def _append(self, slots: dict[str, Slot]) -> None:
+        records: list[Record] = []
+        for slot in slots.values():
+            if slot.pending:
+                records += slot.pending
+                slot.pending = []
+        if records:
+            self._store.append(records)
+
+    # Slots and events
+
+    def slot(self, name: str) -> Slot:
+        """Return a slot. Raises a `Problem` if it is unknown."""
+        if name not in self.slots:
+            raise problems.unknown_slot(name, self.slots)
+        return self.slots[name]
+
+    def event(self, event_id: str) -> tuple[Slot, Event]:
+        """Return an event and its slot. Raises a `Problem` if it is unknown."""
+        known = self.find_event(event_id)
+        if known is None:
+            raise problems.unknown_event(event_id)
+        return known
+
+    def find_event(self, event_id: str) -> tuple[Slot, Event] | None:
+        """Find an event in memory or, if it closed long ago, in the log. Returns it with its slot, or None."""
+        for slot in self.slots.values():
+            if event := slot.state.open.get(event_id) or slot.state.recent.get(event_id):
+                return slot, event
+        records = self._store.event_records(event_id)
+        if not records or records[0].slot not in self.slots:
+            return None
+        event = closed_event(records)
+        return None if event is None else (self.slots[records[0].slot], event)
+
+    # Snapshots
+
+    def save_snapshots(self, every: int) -> None:
+        """Save a snapshot of each slot with enough new records, and delete records beyond the retention time."""
+        for name, slot in self.slots.items():
+            if slot.state.number - self.snapshots[name] >= every:
+                self._store.save_snapshot(take_snapshot(slot.state))
+                self.snapshots[name] = slot.state.number
+                self._delete_old_records(slot)
+
+    def _delete_old_records(self, slot: Slot) -> None:
+        """Delete records that are old enough and older than the last snapshot but one."""
+        retention, snapshots = self._config.store.retention, self._store.snapshots(slot.state.slot)
+        if retention and len(snapshots) > 1:
+            before = self._clock.now() - int(max(retention, slot.state.config.feedback_window) * SECOND)
+            while self._store.delete_records(slot.state.slot, snapshots[-1].number, before):
+                pass
+
+
+def closed_event(records: Sequence[Record]) -> Event | None:
+    """Rebuild a closed event from its records. Returns None if its first record was deleted."""
+    first = decode(records[0])
+    if not isinstance(first, Ranked):
+        return None
+    feedback = [body for record in records if isinstance(body := decode(record), Feedback)]
+    in_time = [body.answer for body in feedback if not body.late]
+    return Event(
+        str(records[0].event),
+        records[0].number,
+        records[0].time,
+        "answered" if in_time else "expired",
+        first,
+        feedback=in_time,
+        late_feedback=[body.answer for body in feedback if body.late],
+        learned=bool(in_time),
+    )

@@ -1,0 +1,413 @@
+"""The state of a slot: the result of applying its records in order.
+
+A live call ranks with `SlotState.rank`; every other change goes through `SlotState.apply`. Replay applies all
+records, and ranks again to compare. The state depends on the log alone: random numbers are a function of the
+slot's key and of the number of earlier rankings (`kernels.philox`), times are those of the records, and an event
+ends because a record says so.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+from msgspec import Struct
+
+from peekrank._jit import compile_for
+from peekrank.engine import Agent
+from peekrank.kernels.philox import fill_uniforms
+from peekrank.service.config import SlotConfig
+from peekrank.service.core.activity import Activity, no_activity
+from peekrank.service.core.clock import SECOND
+from peekrank.service.core.events import MISSING, State, Trigger, aggregate, step, unpack_grades
+from peekrank.service.core.items import Items
+from peekrank.service.core.monitor import ClosedEvent, SlotMonitor
+from peekrank.service.event_log.records import (
+    Body,
+    Close,
+    Feedback,
+    Ranked,
+    Settings,
+    Shown,
+    numbers,
+    read_floats,
+    read_numbers,
+)
+from peekrank.service.event_log.records import Items as ItemsBody
+from peekrank.types import Decision, Features, Floats, Ints
+
+_RECENT = 4096  # closed events that stay in memory; more than a batch can close
+
+
+class Event(Struct, array_like=True):
+    """A list for a visitor, with its feedback so far."""
+
+    id: str
+    number: int  # of its first record
+    time: int
+    state: str
+    body: Ranked
+    round: int = 0  # of the agent
+    features: bytes = b""  # float32: features of registered items at the time of the ranking
+    feedback: list[bytes] = []  # `events.pack_grades`, in time
+    late_feedback: list[bytes] = []
+    learned: bool = False
+    shown: bytes = b""  # the list as the app showed it; empty if it did not report another one
+
+    @property
+    def status(self) -> State:
+        """The state as a `State`."""
+        return State(self.state)
+
+
+class _Ranking(NamedTuple):
+    """A decision of the learner: the record of it, and what the event needs to remember."""
+
+    record: Ranked
+    round: int
+    features: bytes
+
+
+class SlotState:
+    """A slot after some number of records.
+
+    Parameters
+    ----------
+    slot
+        Name of the slot.
+    """
+
+    def __init__(self, slot: str) -> None:
+        self.slot = slot
+        self.number = self.time = 0  # of the last record
+        self.settings: Settings | None = None
+        self.since = 0  # the record that created the agent
+        self._agent: Agent | None = None
+        self.items = Items([])
+        self.open: OrderedDict[str, Event] = OrderedDict()  # by time, hence by deadline
+        self.recent: OrderedDict[str, Event] = OrderedDict()  # closed; not part of a snapshot
+        self.activity: Activity = no_activity()
+        self.monitor = SlotMonitor(1, None)
+        self._fill_uniforms = compile_for(fill_uniforms, 0, 0, np.empty(1))
+
+    @property
+    def config(self) -> SlotConfig:
+        """The configuration, which is part of the log."""
+        if self.settings is None:
+            raise ValueError(f"the log of slot {self.slot!r} does not start with a configuration")
+        return self.settings.config
+
+    @property
+    def key(self) -> int:
+        """The key of the random numbers."""
+        return self.settings.key if self.settings else 0
+
+    @property
+    def agent(self) -> Agent:
+        """The agent that runs the slot's learner."""
+        if self._agent is None:
+            raise ValueError(f"the log of slot {self.slot!r} does not start with a configuration")
+        return self._agent
+
+    @agent.setter
+    def agent(self, agent: Agent) -> None:
+        self._agent = agent
+
+    @property
+    def lists(self) -> bool:
+        """Whether each list brings its own items, which the slot does not store."""
+        return self.agent.learner.variable_length and self.config.features_from == "request"
+
+    @property
+    def changing(self) -> bool:
+        """Whether the set of items may change."""
+        learner = self.agent.learner
+        return learner.kernels.set_items is not None or learner.variable_length
+
+    @property
+    def name_of(self) -> Callable[[int], str] | None:
+        """A function from the number of an item to its name, or None if each list brings its own items."""
+        return None if self.lists else lambda number: self.items.known[number].name
+
+    def rank(self, number: int, time: int, event: str, request: Ranked) -> Ranked:
+        """Rank a list for a new event, and return the record to log.
+
+        Parameters
+        ----------
+        number, time
+            Of the record.
+        event
+            Id of the event.
+        request
+            A record without ranking.
+        """
+        self.number, self.time = number, time
+        ranking = self._decide(request)
+        self._open(event, ranking)
+        return ranking.record
+
+    def apply(self, number: int, time: int, event: str | None, body: Body) -> None:
+        """Apply the next record.
+
+        On replay this includes rankings: the learner ranks again, and a result that differs from the record is
+        counted. The log wins: the slot continues with the ranking that was shown.
+        """
+        self.number, self.time = number, time
+        _APPLY[type(body)](self, event, body)
+
+    # Rankings
+
+    def _decide(self, request: Ranked) -> _Ranking:
+        """Let the learner rank a list. Registers new items, and advances the agent by a round."""
+        for name in request.added:
+            self._put(name, b"")
+        X, chosen, rows = self._candidates(request)
+        agent = self.agent
+        uniforms = np.empty(agent.n_uniforms(len(chosen) if chosen is not None else None))
+        self._fill_uniforms(self.key, self.activity.counts.n_ranked, uniforms)
+        features = b""
+        if X is not None and rows is not None:
+            features, X = X.tobytes(), self._with_item_effects(X, rows)
+        decision = agent.rank(X, available=chosen, uniforms=uniforms)
+        if request.baseline:
+            decision = agent.override(decision, self._baseline(request, rows))
+        record = msgspec.structs.replace(
+            request,
+            ranking=numbers(decision.ranking if rows is None else rows[decision.ranking]),
+            token=decision.token.astype("<f8").tobytes(),
+            propensities=b"" if decision.propensities is None else decision.propensities.astype("<f8").tobytes(),
+        )
+        return _Ranking(record, decision.round, features)
+
+    def _open(self, event: str, ranking: _Ranking) -> None:
+        """Open an event for a ranking, and count it."""
+        body = ranking.record
+        state = State.OPEN if body.deferred else State.SHOWN
+        self.open[event] = Event(event, self.number, self.time, state.value, body, ranking.round, ranking.features)
+        if not self.lists:
+            self.items.count_shown(np.frombuffer(body.ranking, "<u4", event_k(self.open[event])).tolist())
+        self.activity.ranked(self.time, explored=body.explored)
+
+    def _apply_ranked(self, event: str, body: Ranked) -> None:
+        """Replay a ranking, and count a mismatch with the record."""
+        ranking = self._decide(body)
+        if (ranking.record.ranking, ranking.record.token) != (body.ranking, body.token):
+            self.activity.counts.replay_mismatches += 1
+        self._open(event, ranking._replace(record=body))
+
+    def _candidates(self, body: Ranked) -> tuple[Features | None, Ints | None, Ints | None]:
+        """Return the features of the list, its items if the learner knows them, and its rows in the registry."""
+        agent = self.agent
+        if not agent.learner.variable_length:
+            if agent.learner.kernels.set_items is None:
+                return None, None, None
+            return None, read_numbers(body.items) if body.items else self.items.present, None
+        if self.lists:
+            n, rows = len(body.names), None
+            X = np.frombuffer(body.features, dtype="<f4").reshape(n, self.config.features)
+        else:
+            rows = read_numbers(body.items) if body.items else self.items.present
+            X = self.items.features(rows, self.config.features)
+        if body.context:
+            context = np.frombuffer(body.context, dtype="<f4")
+            X = np.hstack([np.broadcast_to(context, (len(X), len(context))), X])
+        return X, None, rows
+
+    def _with_item_effects(self, X: Features, rows: Ints) -> Features:
+        """Prepend the indicator columns of item effects."""
+        indicators = rows[:, None] == np.arange(self.config.item_effects)
+        return np.hstack([indicators.astype(np.float32), X])
+
+    def _baseline(self, body: Ranked, rows: Ints | None) -> Ints:
+        """Return the caller's order in the numbers of the learner."""
+        order = read_numbers(body.baseline)
+        return order if rows is None else np.searchsorted(rows, order)
+
+    # Feedback
+
+    def _apply_shown(self, event: str, _: Shown) -> None:
+        known = self.open[event]
+        known.state = step(self.config.update, known.status, Trigger.ACTIVATE).state.value
+
+    def _apply_feedback(self, event: str, body: Feedback) -> None:
+        if body.late:
+            self.activity.counts.late += sum(grade != MISSING for grade in unpack_grades(body.answer))
+            self.monitor.late()
+            if event in self.recent:
+                self.recent[event].late_feedback = [*self.recent[event].late_feedback, body.answer]
+            return
+        known = self.open[event]
+        known.feedback = [*known.feedback, body.answer]
+        known.shown = known.shown or body.shown
+        self._advance(known, Trigger.NEW_ANSWER)
+
+    def _apply_close(self, event: str, _: Close) -> None:
+        known = self.open[event]
+        self._advance(known, Trigger.DEADLINE_ANSWERED if known.feedback else Trigger.DEADLINE)
+
+    def _advance(self, event: Event, trigger: Trigger) -> None:
+        """Move an event to its next state. Update the learner and count the event as the table says."""
+        before = event.status
+        after = step(self.config.update, before, trigger)
+        event.state = after.state.value
+        if after.update:
+            self._update_agent(event)
+        if after.state.closed:
+            self._count(event, was_shown=before is State.SHOWN or bool(event.feedback))
+            self._move_to_recent(event)
+            first = next(iter(self.open.values()), None)
+            first_open = first.round if first else self.agent.rounds + 1
+            self.monitor.advance(first_open, self.time, self.agent.failure)
+
+    def _move_to_recent(self, event: Event) -> None:
+        """Move a closed event to the recent ones, and drop the oldest of these. The log has them all."""
+        del self.open[event.id]
+        self.recent[event.id] = event
+        if len(self.recent) > _RECENT:
+            self.recent.popitem(last=False)
+
+    def _count(self, event: Event, *, was_shown: bool) -> None:
+        top_k = np.frombuffer(event.body.ranking, "<u4", event_k(event)).tolist()
+        grades = [None if grade != grade else grade for grade in self._grades(event).tolist()]
+        if was_shown:
+            body = event.body
+            self.monitor.close(ClosedEvent(event.round, body.ranking, body.propensities, grades, event.shown))
+        if not event.feedback:
+            self.activity.counts.expired += 1
+            return
+        by_item = [(item, int(grade)) for item, grade in zip(top_k, grades, strict=True) if grade is not None]
+        self.activity.answered(self.time, [grade for _, grade in by_item])
+        if not self.lists:
+            for item, grade in by_item:
+                self.items.count_grade(item, grade)
+
+    def _grades(self, event: Event, missing: float = np.nan) -> Floats:
+        """Aggregate the feedback on an event."""
+        return aggregate(event.feedback, event_k(event), self.config.aggregate, missing)
+
+    def _update_agent(self, event: Event) -> None:
+        """Update the learner with the feedback on an event, if there is any."""
+        config = self.config
+        missing = np.nan if config.missing_feedback == "missing" else float(config.missing_feedback)
+        grades = self._grades(event, missing)
+        if np.isnan(grades).all():
+            return
+        try:
+            self.agent.update(self._decision(event), grades)
+        except ValueError:  # raised before anything changes, for example because a token overflowed
+            self.activity.counts.rejected_updates += 1
+        else:
+            event.learned = True
+
+    def _decision(self, event: Event) -> Decision:
+        """Rebuild the learner's decision from the record."""
+        body, agent = event.body, self.agent
+        ranking, token = read_numbers(body.ranking), read_floats(body.token)
+        if not agent.learner.variable_length:
+            chosen = np.sort(ranking) if agent.learner.kernels.set_items is not None else None
+            return Decision(_no_features(len(ranking)), ranking, token, None, chosen, event.round)
+        X = self.features(event)
+        if self.lists:
+            return Decision(X, ranking, token, None, None, event.round)
+        rows = _rows(body)
+        return Decision(
+            X, np.argsort(rows)[np.searchsorted(np.sort(rows), ranking)], token, None, None, event.round
+        )
+
+    def features(self, event: Event) -> Features:
+        """Return the features of the candidates as the learner saw them, one row each."""
+        if self.lists:
+            X, _, _ = self._candidates(event.body)
+            return _no_features(len(event.body.names)) if X is None else X
+        X = np.frombuffer(event.features, dtype="<f4").reshape(len(event.body.ranking) // 4, -1)
+        return self._with_item_effects(X, _rows(event.body))
+
+    def due(self, now: int) -> Iterator[str]:
+        """Yield the events whose feedback window is over. The caller closes each before it asks for the next."""
+        while self.open:
+            event = next(iter(self.open.values()))
+            if self.deadline(event) > now:
+                return
+            yield event.id
+
+    def deadline(self, event: Event) -> int:
+        """Return the end of the feedback window of an event."""
+        return event.time + int(self.config.feedback_window * SECOND)
+
+    # Items and settings
+
+    def _apply_items(self, _: None, body: ItemsBody) -> None:
+        size = len(body.features) // max(1, len(body.put))
+        for n, name in enumerate(body.put):
+            self._put(name, body.features[n * size : (n + 1) * size])
+        for name in body.retired:
+            self.items.retire(name)
+
+    def _put(self, name: str, features: bytes) -> None:
+        number = self.items.put(name, features)
+        agent = self.agent
+        if agent.learner.kernels.set_items is not None and number >= agent.shape.m:
+            agent.add(number + 1 - agent.shape.m)
+
+    def _apply_settings(self, _: None, body: Settings) -> None:
+        """Apply a new configuration. A different learner starts from scratch, and drops the open events."""
+        before, self.settings = self.settings, body
+        if before is None or identity(before.config) != identity(body.config):
+            learner = body.config.learner_object
+            if learner.kernels.set_items is None and not learner.variable_length:
+                self.items = Items([])
+            self.open.clear()
+            self.since = self.number
+            self.agent = new_agent(body.config, len(self.items))
+            self.monitor = SlotMonitor(body.config.max_grade, self.name_of)
+        for name in body.config.items:
+            if self.items.number(name) is None and not self.lists:
+                self._put(name, b"")
+
+
+def new_agent(config: SlotConfig, n_items: int) -> Agent:
+    """Create the agent of a slot that knows some number of items."""
+    learner = config.learner_object
+    if learner.variable_length:
+        m = config.max_list_length
+    elif learner.kernels.set_items is not None:
+        m = max(config.k, n_items, 1)  # an unused number gets its item later
+    else:
+        m = len(config.items)
+    return Agent(learner, m=m, k=config.k, d=config.d).compile()
+
+
+def identity(config: SlotConfig) -> tuple[Any, ...]:
+    """Return everything that the learner's state depends on. If it changes, the learner starts from scratch."""
+    learner = config.learner_object
+    is_fixed = learner.kernels.set_items is None and not learner.variable_length
+    items = config.items if is_fixed else config.max_list_length if learner.variable_length else None
+    features = (config.features, config.context, config.features_from, config.item_effects)
+    return config.specification, config.k, config.max_grade, items, *features
+
+
+def _rows(body: Ranked) -> Ints:
+    """Return the candidates of a ranking of registered items, in the order of their rows."""
+    return read_numbers(body.items) if body.items else np.sort(read_numbers(body.ranking))
+
+
+def _no_features(n: int) -> Features:
+    return np.empty((n, 0), dtype=np.float32)
+
+
+def event_k(event: Event) -> int:
+    """Return k for an event, or the length of its list if that is shorter."""
+    return min(event.body.k, len(event.body.ranking) // 4)
+
+
+_APPLY: dict[type[Any], Callable[..., None]] = {
+    Ranked: SlotState._apply_ranked,
+    Shown: SlotState._apply_shown,
+    Feedback: SlotState._apply_feedback,
+    Close: SlotState._apply_close,
+    ItemsBody: SlotState._apply_items,
+    Settings: SlotState._apply_settings,
+}

@@ -1,0 +1,424 @@
+"""A slot that takes calls: it validates a call, writes a record, and replies.
+
+All validation happens before the record is written. Only `SlotState.rank` and `SlotState.apply` change the state.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from hashlib import blake2b
+from typing import Any, Protocol, runtime_checkable
+
+import msgspec
+import numpy as np
+
+from peekrank.service.api import messages, problems
+from peekrank.service.api.messages import (
+    ChangedReply,
+    EventReply,
+    ItemReply,
+    ItemsReply,
+    RankReply,
+    SlotReply,
+)
+from peekrank.service.config import LimitsConfig
+from peekrank.service.core.clock import SECOND
+from peekrank.service.core.events import MISSING, Step, Trigger, Write, aggregate, pack_grades, step
+from peekrank.service.core.feedback import parse_grades, parse_shown
+from peekrank.service.core.slot_state import Event, SlotState, event_k
+from peekrank.service.event_log.records import (
+    Body,
+    Close,
+    Feedback,
+    Items,
+    Ranked,
+    Record,
+    Shown,
+    encode,
+    numbers,
+    read_numbers,
+    record_type,
+)
+
+_encode_request = msgspec.msgpack.Encoder().encode
+_DIGEST = 12  # bytes
+
+
+class Slot:
+    """A slot that takes calls.
+
+    Parameters
+    ----------
+    state
+        The state. The slot changes it only by records.
+    limits
+        Limits of the service.
+    """
+
+    def __init__(self, state: SlotState, limits: LimitsConfig) -> None:
+        self.state, self._limits = state, limits
+        self.pending: list[Record] = []  # applied, and not yet in the store
+        self.now = 0  # time of the next record
+
+    def write(self, event: str | None, body: Body) -> None:
+        """Apply a record, and queue it for the store."""
+        self.state.apply(self.state.number + 1, self.now, event, body)
+        self._queue(event, body)
+
+    def _queue(self, event: str | None, body: Body) -> None:
+        state = self.state
+        self.pending.append(Record(state.slot, state.number, self.now, record_type(body), event, encode(body)))
+
+    # Rankings
+
+    def rank(self, request: messages.RankRequest) -> RankReply:
+        """Rank a list for a new event."""
+        state = self.state
+        if len(state.open) >= self._limits.max_open_events:
+            raise problems.too_many_open(state.slot, self._limits.max_open_events)
+        body = Ranked(digest(request), request.defer, state.config.k)
+        if state.lists:
+            self._set_list(body, request)
+        else:
+            self._set_items(body, request.items)
+        self._set_context(body, request.context)
+        if state.config.mode == "shadow":
+            self._set_baseline(body, request.baseline)
+        event = request.event_id or secrets.token_urlsafe(12).lstrip("-_") + "0"
+        self._queue(event, state.rank(state.number + 1, self.now, event, body))
+        return rank_reply(state, state.open[event])
+
+    def _set_list(self, body: Ranked, request: messages.RankRequest) -> None:
+        """Set the items of a list that brings its own."""
+        items, d, limit = request.items, self.state.config.features, self.state.config.max_list_length
+        if items is None:
+            raise problems.invalid("items is missing: every list of this slot brings its own", "$.items")
+        if len(items) > limit:
+            raise problems.too_large("items of a list", limit)
+        body.names = _names(items)
+        _check_distinct(body.names)
+        if d:
+            body.features = b"".join(_features(item, n, d) for n, item in enumerate(items))
+
+    def _set_items(self, body: Ranked, items: Sequence[str | messages.Item] | None) -> None:
+        """Set the items of a list of known items, some of which may be new."""
+        state = self.state
+        if items is None:
+            if not len(state.items.present):
+                raise problems.invalid("items is missing: the slot has no items yet", "$.items")
+            self._check_length(len(state.items.present))
+            return
+        if not state.changing:
+            self._check_all_items(items)
+            return
+        names = _names(items)
+        _check_distinct(names)
+        self._check_length(len(names))
+        if any(not isinstance(item, str) and item.features is not None for item in items):
+            raise problems.invalid("items: this slot takes no features with a list; send names only", "$.items")
+        unknown = [name for name in names if not state.items.is_present(name)]
+        if unknown:
+            self._add(body, unknown)
+        known = len(state.items)
+        new = {name: known + n for n, name in enumerate(body.added)}
+        chosen = [new[name] if name in new else state.items.number(name) for name in names]
+        body.items = numbers(np.sort(np.array(chosen, dtype=np.int64)))
+
+    def _check_length(self, n: int) -> None:
+        limit = self.state.config.max_list_length
+        if self.state.agent.learner.variable_length and n > limit:
+            raise problems.too_large("items of a list", limit)
+
+    def _add(self, body: Ranked, unknown: list[str]) -> None:
+        state = self.state
+        retired = [name for name in unknown if state.items.number(name) is not None]
+        if retired or state.config.new_items == "reject" or state.agent.learner.variable_length:
+            raise problems.unknown_item(unknown, (item.name for item in state.items.known if item.present))
+        self._check_room(len(unknown))
+        body.added = unknown
+
+    def _check_room(self, n_new: int) -> None:
+        if len(self.state.items) + n_new > self._limits.max_items:
+            raise problems.too_large("items of a slot", self._limits.max_items)
+
+    def _check_all_items(self, items: Sequence[str | messages.Item]) -> None:
+        """Raise a `Problem` unless the list has all items, for a learner that always ranks all of them."""
+        state = self.state
+        names = set(_names(items))
+        if names != {item.name for item in state.items.known} or len(items) != len(names):
+            raise problems.invalid(
+                f"items: {state.agent.learner.name} always ranks all {len(state.items)} items of the slot. Omit "
+                "items, or use a learner whose items may change, such as doubtsort",
+                "$.items",
+            )
+
+    def _set_baseline(self, body: Ranked, baseline: Sequence[str] | None) -> None:
+        """Set the caller's order, which a slot in shadow mode returns."""
+        state = self.state
+        if baseline is None:
+            raise problems.invalid("baseline is missing: this slot is in shadow mode", "$.baseline")
+        known = len(state.items)
+        new = (
+            {name: p for p, name in enumerate(body.names)}
+            if state.lists
+            else {name: known + n for n, name in enumerate(body.added)}
+        )
+        order = [new[name] if name in new else self._number(name) for name in baseline]
+        listed = (
+            range(len(body.names))
+            if state.lists
+            else read_numbers(body.items)
+            if body.items
+            else state.items.present
+        )
+        if sorted(order) != sorted(listed):
+            raise problems.invalid("baseline: must contain the items of the list, each once", "$.baseline")
+        body.baseline = numbers(np.array(order, dtype=np.int64))
+
+    def _number(self, name: str) -> int:
+        number = None if self.state.lists else self.state.items.number(name)
+        return -1 if number is None else number
+
+    def _set_context(self, body: Ranked, context: Any) -> None:
+        expected = self.state.config.context
+        if context is None and not expected:
+            return
+        body.context = b"" if context is None else _float32(context)
+        if len(body.context) != 4 * expected:
+            raise problems.invalid(
+                f"context: got {len(body.context) // 4} numbers, expected {expected}", "$.context"
+            )
+        _check_finite(body.context, "$.context")
+
+    def repeat_rank(self, event: Event, request: messages.RankRequest) -> RankReply:
+        """Return the stored ranking. Raises a `Problem` if the request differs from the original one."""
+        is_same = bool(event.body.digest) and event.body.digest == digest(request)
+        trigger = Trigger.SAME_RANK if is_same else Trigger.OTHER_RANK
+        if step(self.state.config.update, event.status, trigger).problem:
+            raise problems.other_request(event.id)
+        return rank_reply(self.state, event)
+
+    # Feedback
+
+    def activate(self, event: Event) -> EventReply:
+        """Activate a deferred event."""
+        effect = step(self.state.config.update, event.status, Trigger.ACTIVATE)
+        if effect.write is Write.SHOWN:
+            self.write(event.id, Shown())
+        return self._reply(event, effect)
+
+    def submit_feedback(self, event: Event, request: messages.FeedbackRequest) -> EventReply:
+        """Apply feedback. Feedback without any grade changes nothing."""
+        ranking = names_of(self.state, event)
+        grades = pack_grades(parse_grades(self.state, event, ranking, request))
+        shown = parse_shown(event, ranking, request)
+        if grades == pack_grades([MISSING] * event_k(event)):
+            return event_reply(self.state, event)
+        trigger = (
+            Trigger.SAME_ANSWER
+            if grades in event.feedback
+            else Trigger.SAME_LATE_ANSWER
+            if grades in event.late_feedback
+            else Trigger.NEW_ANSWER
+        )
+        effect = step(self.state.config.update, event.status, trigger)
+        if effect.write is not None:
+            self.write(event.id, Feedback(grades, effect.write is Write.LATE, shown))
+        return self._reply(event, effect)
+
+    def close(self, event: str) -> None:
+        """Close an event whose feedback window is over."""
+        self.write(event, Close())
+
+    def _reply(self, event: Event, effect: Step) -> EventReply:
+        if effect.problem == "other-answer":
+            raise problems.other_answer(event.id)
+        if effect.problem == "closed":
+            raise problems.closed(event.id)
+        return event_reply(self.state, event)
+
+    # Items
+
+    def put_items(self, request: messages.ItemsRequest) -> ChangedReply:
+        """Register items, bring them back, or replace their features."""
+        state, d = self.state, self.state.config.features
+        self._check_registry()
+        names = _names(request.items)
+        _check_distinct(names)
+        if not d and any(not isinstance(item, str) and item.features is not None for item in request.items):
+            raise problems.invalid("items: this slot does not use features; send names only", "$.items")
+        rows = [_features(item, n, d) if d else b"" for n, item in enumerate(request.items)]
+        new = [n for n, name in enumerate(names) if not state.items.is_present(name)]
+        self._check_room(sum(state.items.number(name) is None for name in names))
+        changed = [n for n, name in enumerate(names) if n not in new and self._features_of(name) != rows[n]]
+        if changes := sorted(new + changed):
+            self.write(None, Items([names[n] for n in changes], b"".join(rows[n] for n in changes)))
+        return ChangedReply(added=len(new), changed=len(changed), sequence=state.number)
+
+    def _features_of(self, name: str) -> bytes:
+        return self.state.items.known[self.state.items.number(name) or 0].features
+
+    def retire_items(self, ids: Sequence[str]) -> ChangedReply:
+        """Retire items. Items that are already retired are ignored."""
+        state = self.state
+        self._check_registry()
+        if unknown := [name for name in ids if state.items.number(name) is None]:
+            raise problems.unknown_item(unknown, (item.name for item in state.items.known))
+        if present := [name for name in dict.fromkeys(ids) if state.items.is_present(name)]:
+            self.write(None, Items(retired=present))
+        return ChangedReply(retired=len(present), sequence=state.number)
+
+    def _check_registry(self) -> None:
+        if self.state.lists:
+            raise problems.invalid("this slot stores no items: every list brings its own")
+        if not self.state.changing:
+            raise problems.invalid(
+                f"{self.state.agent.learner.name} ranks a fixed set of items; with doubtsort, items may change"
+            )
+
+
+# Replies
+
+
+def names_of(state: SlotState, event: Event) -> list[str]:
+    """Return the ranking of an event as names."""
+    ranking = np.frombuffer(event.body.ranking, dtype="<u4").tolist()
+    if event.body.names:
+        return [event.body.names[number] for number in ranking]
+    return state.items.names(ranking)
+
+
+def rank_reply(state: SlotState, event: Event) -> RankReply:
+    """Describe the ranking of an event."""
+    ranking = names_of(state, event)
+    return RankReply(event.id, ranking, ranking[: event.body.k], event.body.explored, event.number)
+
+
+def event_reply(state: SlotState, event: Event) -> EventReply:
+    """Describe an event."""
+    ranking = names_of(state, event)
+    top_k = ranking[: event.body.k]
+    values = aggregate(event.feedback, len(top_k), state.config.aggregate)
+    grades = {name: None if np.isnan(grade) else float(grade) for name, grade in zip(top_k, values, strict=True)}
+    deadline = None if event.status.closed else state.deadline(event) / SECOND
+    return EventReply(event.id, state.slot, event.status.value, ranking, top_k, grades, event.learned, deadline)
+
+
+def items_reply(state: SlotState, after: str, limit: int) -> ItemsReply:
+    """Describe one page of items, sorted by name, from the first after `after`."""
+    rest = sorted((item for item in state.items.known if item.name > after), key=lambda item: item.name)
+    page = [
+        ItemReply(
+            item.name,
+            not item.present,
+            np.frombuffer(item.features, dtype="<f4").tolist() if item.features else None,
+            item.shown,
+            item.n_feedback,
+            item.total / item.n_feedback if item.n_feedback else None,
+            item.recent if item.n_feedback else None,
+        )
+        for item in rest[:limit]
+    ]
+    return ItemsReply(page, page[-1].id if len(rest) > limit else None)
+
+
+def slot_reply(state: SlotState) -> SlotReply:
+    """Describe a slot."""
+    counts, config = state.activity.counts, state.config
+    minutes = [
+        messages.Minute(
+            one.number * 60.0,
+            one.ranked,
+            one.answered,
+            one.explored,
+            one.value / one.answered if one.answered else None,
+        )
+        for one in state.activity.minutes
+    ]
+    return SlotReply(
+        name=state.slot,
+        learner=config.learner,
+        measure=config.measure,
+        k=config.k,
+        mode=config.mode,
+        items=None if state.lists else len(state.items.present),
+        sequence=state.number,
+        ranked=counts.n_ranked,
+        answered=counts.n_answered,
+        expired=counts.expired,
+        late=counts.late,
+        explored=counts.explored,
+        open=len(state.open),
+        value=state.monitor.value(),
+        members=members(state),
+        alarms=[
+            messages.Alarm(alarm.name, alarm.since / SECOND, alarm.cause, alarm.action)
+            for alarm in state.monitor.alarms
+        ],
+        minutes=minutes,
+    )
+
+
+@runtime_checkable
+class _HasMembers(Protocol):
+    """A learner that consists of a champion and challengers (`learners.champion`)."""
+
+    def member_status(self, state: Any) -> Sequence[Any]: ...
+
+
+def members(state: SlotState) -> list[messages.Member]:
+    """Describe the champion and the challengers of a slot, with their estimated difference in value."""
+    agent = state.agent
+    if not isinstance(agent.learner, _HasMembers):
+        return []
+    return [
+        messages.Member(
+            one.member,
+            "champion" if one.in_charge else "challenger",
+            None
+            if one.in_charge or not one.rounds
+            else messages.Interval(one.difference, one.low, one.high, one.rounds),
+        )
+        for one in agent.learner.member_status(agent.state)
+    ]
+
+
+def digest(request: messages.RankRequest) -> bytes:
+    """Hash a request, to recognise its repetitions. Empty if it has no event id."""
+    if request.event_id is None:
+        return b""
+    return blake2b(_encode_request(request), digest_size=_DIGEST).digest()
+
+
+def _names(items: Sequence[str | messages.Item]) -> list[str]:
+    return [item if isinstance(item, str) else item.id for item in items]
+
+
+def _check_distinct(names: list[str]) -> None:
+    if len(set(names)) < len(names):
+        duplicate = next(name for name in names if names.count(name) > 1)
+        raise problems.invalid(f"items: {duplicate!r} appears twice", "$.items")
+
+
+def _float32(values: Any) -> bytes:
+    return values if isinstance(values, bytes) else np.array(values, dtype="<f4").tobytes()
+
+
+def _features(item: str | messages.Item, n: int, d: int) -> bytes:
+    """Return the d features of an item as float32. Raises a `Problem` if they are missing or not finite."""
+    features = None if isinstance(item, str) else item.features
+    if features is None:
+        raise problems.invalid(f"items[{n}]: features are missing, expected {d} numbers", f"$.items[{n}]")
+    row = _float32(features)
+    if len(row) != 4 * d:
+        raise problems.invalid(
+            f"items[{n}].features: got {len(row) / 4:g} numbers, expected {d}", f"$.items[{n}].features"
+        )
+    _check_finite(row, f"$.items[{n}].features")
+    return row
+
+
+def _check_finite(row: bytes, field: str) -> None:
+    if not np.isfinite(np.frombuffer(row, dtype="<f4")).all():
+        raise problems.invalid(f"{field.removeprefix('$.')}: must be finite numbers", field)

@@ -1,0 +1,147 @@
+"""Pages of the dashboard, rendered from the state in memory. They never read the log."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from functools import cache
+from hashlib import sha256
+from importlib.resources import files
+from typing import Any, NamedTuple
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from peekrank.service.api.messages import ItemReply, SlotReply, StatsReply
+from peekrank.service.api.problems import PROBLEM_TYPES
+from peekrank.service.dashboard import charts
+
+ITEMS = 100  # items per page
+
+
+class Card(NamedTuple):
+    """A slot, with figures computed from its counts."""
+
+    slot: SlotReply
+    response_rate: float | None  # share of closed events with feedback
+    explored_share: float | None
+    traffic: Markup
+    values: Markup
+    busiest: int  # lists in the busiest minute
+    chart_min: float  # range of the value chart
+    chart_max: float
+
+
+def card(slot: SlotReply, now: float) -> Card:
+    """Compute the figures and charts of a slot."""
+    closed = slot.answered + slot.expired
+    low, high = charts.value_range(slot.minutes, slot.value, now)
+    return Card(
+        slot,
+        slot.answered / closed if closed else None,
+        slot.explored / slot.ranked if slot.ranked else None,
+        Markup(charts.traffic(slot.minutes, now)),  # noqa: S704 - numbers and escaped text
+        Markup(charts.values(slot.minutes, slot.value, now)),  # noqa: S704
+        max((minute.ranked for minute in slot.minutes), default=0),
+        low,
+        high,
+    )
+
+
+class View(NamedTuple):
+    """How a page is viewed: the service's time, whether the page reloads, and the banner."""
+
+    now: float
+    live: bool = True
+    banner: str = ""
+
+
+def overview(slots: Sequence[SlotReply], stats: StatsReply | None, reason: str, view: View) -> str:
+    """Render the first page: the service, and a card for each slot."""
+    cards = [card(slot, view.now) for slot in slots]
+    return _render("overview.html", cards=cards, stats=stats, reason=reason, view=view)
+
+
+def slot_page(slot: SlotReply, items: Sequence[ItemReply], view: View) -> str:
+    """Render the page of a slot, with its best items."""
+    ordered = sorted(items, key=lambda item: (item.retired, -(item.mean or 0.0), -item.shown, item.id))
+    return _render("slot.html", card=card(slot, view.now), items=ordered[:ITEMS], known=len(items), view=view)
+
+
+def compiling_page(seconds: float, view: View) -> str:
+    """Return the page that is shown while kernels are compiled."""
+    return _render("compiling.html", seconds=seconds, view=view)
+
+
+def problem_page(kind: str) -> str:
+    """Render the explanation that the `type` of a problem links to."""
+    return _render("problem.html", kind=kind, problem=PROBLEM_TYPES[kind], view=View(0.0, live=False))
+
+
+@cache
+def style() -> str:
+    """Return the style sheet, which every page includes."""
+    return (files("peekrank.service.dashboard") / "templates" / "dashboard.css").read_text(encoding="utf-8")
+
+
+@cache
+def policy() -> str:
+    """Return the content security policy of a page: only its own style sheet, identified by its hash."""
+    digest = base64.b64encode(sha256(style().encode()).digest()).decode()
+    return (
+        f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'; "
+        "frame-ancestors 'none'"
+    )
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("peekrank.service.dashboard"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(percent=_percent, number=_number, ago=_ago, size=_size, count=_count)
+    return environment
+
+
+def _render(template: str, **content: Any) -> str:
+    return _environment().get_template(template).render(style=Markup(style()), **content)  # noqa: S704 - our own
+
+
+def _percent(share: float | None) -> str:
+    return "–" if share is None else f"{100 * share:.1f} %" if share < 0.1 else f"{100 * share:.0f} %"
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3f}"
+
+
+def _count(value: int | None) -> str:
+    return "–" if value is None else f"{value:,}"
+
+
+def _ago(moment: float, now: float) -> str:
+    """Format the time since a moment.
+
+    >>> _ago(0.0, 59.0), _ago(0.0, 3600.0), _ago(0.0, 90_000.0)
+    ('59 s', '60 min', '25 h')
+    """
+    seconds = max(now - moment, 0.0)
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.0f} h"
+
+
+def _size(size: int) -> str:
+    """Format a size in bytes.
+
+    >>> _size(999), _size(2_500_000)
+    ('999 B', '2.5 MB')
+    """
+    for unit, scale in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if size >= scale:
+            return f"{size / scale:.1f} {unit}"
+    return f"{size} B"

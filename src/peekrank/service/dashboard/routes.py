@@ -1,0 +1,65 @@
+"""Routes of the dashboard. They need the role `reader`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import Route
+
+from peekrank._jit.progress import seconds_compiling
+from peekrank.service.api import problems
+from peekrank.service.api.auth import authenticated
+from peekrank.service.api.keys import Key, Keys
+from peekrank.service.api.limits import MAX_ITEMS
+from peekrank.service.api.messages import ItemReply, SlotReply
+from peekrank.service.api.problems import PROBLEM_TYPES
+from peekrank.service.core.protocol import ServiceProtocol, check_readable
+from peekrank.service.dashboard import pages
+
+
+def dashboard_routes(service: ServiceProtocol, keys: Keys, clock: Callable[[], float], banner: str) -> list[Route]:
+    """Build the routes. `clock` is the service's time, and `banner` a text at the top of every page."""
+
+    def view(request: Request) -> pages.View:
+        return pages.View(clock(), request.query_params.get("live") != "no", banner)
+
+    async def overview(request: Request, key: Key) -> Response:
+        if (seconds := seconds_compiling()) is not None:  # the service is locked meanwhile
+            return _html(pages.compiling_page(seconds, view(request)))
+        reason, slots = service.unready_reason(), await asyncio.to_thread(service.slots)
+        stats = await asyncio.to_thread(service.stats) if slots else None
+        return _html(pages.overview([slot for slot in slots if key.sees(slot.name)], stats, reason, view(request)))
+
+    async def slot(request: Request, key: Key) -> Response:
+        name = request.path_params["slot"]
+        if not key.sees(name):
+            raise problems.unknown_slot(name, key.slots)
+        if (seconds := seconds_compiling()) is not None:
+            return _html(pages.compiling_page(seconds, view(request)))
+        reply, items = await asyncio.to_thread(_slot_and_items, service, name)
+        return _html(pages.slot_page(reply, items, view(request)))
+
+    async def problem(request: Request, _: Key) -> Response:
+        kind = request.path_params["kind"]
+        if kind not in PROBLEM_TYPES:
+            raise problems.no_such_page(request.url.path)
+        return _html(pages.problem_page(kind))
+
+    return [
+        Route("/", authenticated("dashboard", keys, "reader", overview)),
+        Route("/dashboard/{slot}", authenticated("dashboard", keys, "reader", slot)),
+        Route("/problems/{kind}", authenticated("problem", keys, None, problem)),
+    ]
+
+
+def _slot_and_items(service: ServiceProtocol, name: str) -> tuple[SlotReply, list[ItemReply]]:
+    check_readable(service)
+    slot = service.slot(name)
+    return slot, [] if slot.items is None else service.items(name, limit=MAX_ITEMS).items
+
+
+def _html(page: str) -> Response:
+    return HTMLResponse(page, headers={"content-security-policy": pages.policy()})

@@ -1,0 +1,145 @@
+"""Records of the log: one Struct per type of record, stored as a msgpack array.
+
+A record has a cause and its result. Replay repeats the cause and compares the result. A new field goes to the end
+and has a default, so that newer versions can read older logs. Any other change needs a new `FORMAT`.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+from msgspec import Struct
+
+from peekrank.service.config import SlotConfig
+from peekrank.types import Floats, Ints
+
+FORMAT = 1  # version of records and snapshots
+
+
+class RecordType(IntEnum):
+    """Types of records."""
+
+    RANK = 1
+    SHOWN = 2
+    FEEDBACK = 3
+    CLOSE = 4
+    ITEM = 5
+    CONFIG = 6
+
+
+class Record(NamedTuple):
+    """A record as a store keeps it."""
+
+    slot: str
+    number: int  # from 1, without gaps, for each slot
+    time: int  # microseconds since 1970, never before the previous record
+    kind: int
+    event: str | None  # the event that it belongs to
+    body: bytes
+
+
+class Ranked(Struct, array_like=True):
+    """A list was ranked.
+
+    Registered items are stored as numbers (uint32; empty means all present items), others by name. A ranking
+    consists of such numbers, or of indices into the names.
+    """
+
+    digest: bytes  # of the request; empty if the service chose the event id
+    deferred: bool
+    k: int
+    names: list[str] = []  # items of a list that brings its own
+    added: list[str] = []  # items that were new in this call
+    items: bytes = b""
+    features: bytes = b""  # float32, one row per item
+    context: bytes = b""
+    ranking: bytes = b""  # uint32; empty in a request
+    token: bytes = b""
+    propensities: bytes = b""  # by ascending item number, or in the order of the list; empty if unknown
+    baseline: bytes = b""  # the caller's order, which was shown instead
+
+    @property
+    def explored(self) -> bool:
+        """Whether the learner explored."""
+        return bool(np.frombuffer(self.token, count=1)[0] > 0)
+
+
+class Shown(Struct, array_like=True):
+    """A deferred list was activated."""
+
+
+class Feedback(Struct, array_like=True):
+    """Feedback arrived."""
+
+    answer: bytes  # `events.pack_grades`
+    late: bool = False
+    shown: bytes = b""  # the list as the app showed it; empty if it did not report another one
+
+
+class Close(Struct, array_like=True):
+    """The feedback window was over."""
+
+
+class Items(Struct, array_like=True):
+    """Items were added, changed or retired."""
+
+    put: list[str] = []
+    features: bytes = b""  # float32, one row per item in `put`
+    retired: list[str] = []
+
+
+class Settings(Struct, array_like=True):
+    """The configuration of a slot from this record on, and the key of its random numbers."""
+
+    config: SlotConfig
+    key: int
+
+
+Body = Ranked | Shown | Feedback | Close | Items | Settings
+RECORD_TYPES: dict[int, type[Any]] = {
+    RecordType.RANK: Ranked,
+    RecordType.SHOWN: Shown,
+    RecordType.FEEDBACK: Feedback,
+    RecordType.CLOSE: Close,
+    RecordType.ITEM: Items,
+    RecordType.CONFIG: Settings,
+}
+_TYPE_OF = {body: kind for kind, body in RECORD_TYPES.items()}
+_DECODERS = {kind: msgspec.msgpack.Decoder(body) for kind, body in RECORD_TYPES.items()}
+encode = msgspec.msgpack.Encoder().encode
+
+
+def record_type(body: Body) -> int:
+    """Return the type of a record."""
+    return _TYPE_OF[type(body)]
+
+
+def decode(record: Record) -> Body:
+    """Decode the body of a record. Raises ValueError if it cannot be read.
+
+    >>> decode(Record("home", 1, 0, RecordType.CLOSE, "e1", encode(Close())))
+    Close()
+    """
+    try:
+        body: Body = _DECODERS[record.kind].decode(record.body)
+    except (KeyError, msgspec.MsgspecError) as error:
+        raise ValueError(f"record {record.number} of slot {record.slot!r} cannot be read: {error}") from None
+    return body
+
+
+def numbers(values: Ints) -> bytes:
+    """Encode numbers of items, or indices."""
+    return values.astype("<u4").tobytes()
+
+
+def read_numbers(data: bytes) -> Ints:
+    """Decode numbers of items, or indices."""
+    return np.frombuffer(data, dtype="<u4").astype(np.int64)
+
+
+def read_floats(data: bytes) -> Floats:
+    """Decode a token, or propensities."""
+    return np.frombuffer(data, dtype="<f8").astype(np.float64)

@@ -1,1 +1,0 @@
-"""The event log of a service: its records, the interface of a store, SQLite and PostgreSQL."""

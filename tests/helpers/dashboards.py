@@ -1,0 +1,108 @@
+"""A service with something to see on every part of the board."""
+
+from __future__ import annotations
+
+import math
+import time
+from concurrent.futures import Future
+from typing import Any
+
+from peekrank.service.api import problems
+from peekrank.service.api.messages import (
+    Alarm,
+    EventReply,
+    Interval,
+    ItemReply,
+    ItemsReply,
+    Member,
+    Minute,
+    SlotReply,
+    StatsReply,
+)
+from peekrank.service.core.commands import Command
+
+NAMES = ("tea", "cake", "soup", "a rather long name of an item that somebody has really given", "<b>bold</b>")
+
+
+class BusyService:
+    """Two slots: one with all there can be, one that has seen nothing. Nothing can be asked of it."""
+
+    reason, follows = "", False
+
+    def unready_reason(self) -> str:
+        return self.reason
+
+    def submit(self, command: Command[Any]) -> Future[Any]:
+        raise NotImplementedError
+
+    def event(self, event_id: str) -> EventReply:
+        raise problems.unknown_event(event_id)
+
+    def slots(self) -> list[SlotReply]:
+        if self.reason and not self.follows:
+            return []
+        return [self.slot("home"), self.slot("search")]
+
+    def slot(self, name: str) -> SlotReply:
+        if name not in ("home", "search"):
+            raise problems.unknown_slot(name, ("home", "search"))
+        return _busy() if name == "home" else SlotReply("search", "rtopkf:surrogate=squared", "ndcg@10", 5)
+
+    def items(self, slot: str, *, after: str = "", limit: int = 100) -> ItemsReply:
+        names = [*NAMES, *(f"item-{i:03}" for i in range(150))]
+        return ItemsReply(
+            [
+                ItemReply(
+                    name, retired=i == 2, shown=1000 - i, n_feedback=500 - i, mean=1 - i / 200, recent=_recent(i)
+                )
+                for i, name in enumerate(names)
+            ]
+        )
+
+    def stats(self) -> StatsReply:
+        return StatsReply(
+            "follower" if self.follows else "owner", 3, 1_234_567, 2, 1_200_000, 5, 987_654_321, time.time() - 7200
+        )
+
+
+def _recent(i: int) -> float | None:
+    return None if i > 100 else 1 - i / 200 + (-0.2, 0.0, 0.2)[i % 3]
+
+
+def _busy() -> SlotReply:
+    start = 60 * (time.time() // 60) - 59 * 60
+    minutes = [
+        Minute(start + 60 * i, 40 + i % 7 * 9, 10 + i % 5 * 3, 3, 0.4 + 0.1 * math.sin(i / 6) + i / 300)
+        for i in range(60)
+        if i % 17
+    ]
+    return SlotReply(
+        "home",
+        "champion:learners=[doubtsort:measure=dcg;marginftrl:measure=dcg]",
+        "dcg",
+        1,
+        mode="shadow",
+        items=155,
+        sequence=1_234_567,
+        ranked=1_000_000,
+        answered=230_000,
+        expired=765_432,
+        late=4_568,
+        explored=31_415,
+        open=1234,
+        value=Interval(0.512, 0.49, 0.53, 230_000),
+        members=[
+            Member("doubtsort:measure=dcg", "champion", Interval(0.512, 0.49, 0.53, 230_000)),
+            Member("marginftrl:measure=dcg", "challenger", Interval(0.48, 0.45, 0.51, 4000)),
+            Member("ucb", "challenger"),
+        ],
+        alarms=[
+            Alarm(
+                "Fewer people answer",
+                time.time() - 600,
+                "12 of the last 1,000 lists were answered; before it were 230 of 1,000.",
+                "Look whether the question is still shown, and whether answers still arrive.",
+            )
+        ],
+        minutes=minutes,
+    )
