@@ -1,4 +1,4 @@
-"""Griffe extension that puts the examples of docstrings into a section of their own."""
+"""Griffe extension: the examples of our docstrings, which stand in no section of their own, get one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import griffe
 
 
 class Examples(griffe.Extension):
-    """Extension that inserts the heading of numpydoc above every example."""
+    """Put the heading that numpydoc wants above every example."""
 
     def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
         """Change the docstring of a module, class, function or attribute."""
@@ -18,7 +18,7 @@ class Examples(griffe.Extension):
 
 
 def with_examples(docstring: str) -> str:
-    r"""Insert a heading above each paragraph of a docstring that begins with a prompt.
+    r"""A docstring with a heading above each paragraph that begins with a prompt.
 
     >>> with_examples("Two.\n\n>>> 1 + 1\n2")
     'Two.\n\nExamples\n--------\n>>> 1 + 1\n2'

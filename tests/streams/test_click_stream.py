@@ -136,7 +136,8 @@ def test_a_file_below_clicks_counts_as_data(tmp_path: Path) -> None:
 
 
 def test_an_experiment_takes_clicks_by_their_specification() -> None:
-    text = "clicks:stream=[bernoulli:means=0.9+0.5],model=[position:if_relevant=1+0.5],feedback=[click = 1; curve 1 1]"
+    stream_text, model_text = "[bernoulli:means=0.9+0.5]", "[position:if_relevant=1+0.5]"
+    text = f"clicks:stream={stream_text},model={model_text},feedback=[click = 1; curve 1 1]"
     made = Experiment(("doubtsort",), text, "dcg", k=2, horizon=10)
     assert made.rounds(0).visitors is not None
     assert made.shape.m == 2

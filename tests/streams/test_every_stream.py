@@ -34,7 +34,10 @@ SPECIFICATIONS = [
     "ratings:path=ratings.csv,rule=quantile3",
     "adversary:path=proof.json,side=q",
     "clicks:stream=ct15",
-    "clicks:stream=[binomial:m=4,max_grade=2],model=[dependent:continuation=0.5+0.1,skip=0.25],feedback=[click = 1; curve 1 0.5]",
+    (
+        "clicks:stream=[binomial:m=4,max_grade=2],model=[dependent:continuation=0.5+0.1,skip=0.25],"
+        "feedback=[click = 1; curve 1 0.5]"
+    ),
     "clicks:stream=orders:path=votes.soc,model=[position:if_relevant=0.9+0.5,if_irrelevant=0.1+0.0]",
 ]
 

@@ -44,7 +44,7 @@ def test_corrected_clicks_over_propensities_are_unbiased_by_enumeration(relevanc
 
 
 def test_grades_seen_through_a_curve_are_unbiased_by_enumeration() -> None:
-    """Rules with several grades: examined with probability theta, then the grade is observed; otherwise no signal."""
+    """Several grades: an item is examined with probability theta, then its grade is observed; else no signal."""
     made = parse_rules("purchase = 4, click = 1; curve 0.8 0.5")
     for position, theta in enumerate((0.8, 0.5)):
         cases: list[tuple[dict[str, float], int]] = [({"purchase": 1, "click": 1}, 4), ({"click": 1}, 1), ({}, 0)]

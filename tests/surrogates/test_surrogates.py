@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import combinations, permutations, product
 from math import e, exp, log2
+from typing import Any
 
 import numpy as np
 import pytest
@@ -272,7 +273,8 @@ def test_names_round_trip(phi: Surrogate) -> None:
 
 def test_names_from_before_are_read() -> None:
     assert surrogate("smoothdcg/0.1") == SmoothDCG(0.1)
-    assert str(learner("rtopkf:surrogate=smoothdcg/0.1").surrogate) == "smoothdcg:epsilon=0.1"  # type: ignore[attr-defined]
+    made: Any = learner("rtopkf:surrogate=smoothdcg/0.1")
+    assert str(made.surrogate) == "smoothdcg:epsilon=0.1"
 
 
 def test_names_within_specifications() -> None:

@@ -1,4 +1,4 @@
-"""What peekrank asks of all learners, measures, surrogates and streams, asked of ours."""
+"""The checks of peekrank, applied to the classes of this package."""
 
 import numpy as np
 from own_ranking import Logistic, OneHot, ReciprocalDiscount, Sometimes

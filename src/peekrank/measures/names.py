@@ -48,11 +48,10 @@ def measure(name: str) -> Measure:
         if field in texts:
             raise ValueError(f"measure '{name}': '{option}' and another option for {field}, choose one")
         texts[field] = write(value)
-    foreign = [field for field in texts if field not in known]
-    if foreign:
-        raise ValueError(
-            f"measure '{name}': '{base}' has no {'cut-off' if foreign == ['cutoff'] else foreign[-1]}"
-        )
+    unknown = [field for field in texts if field not in known]
+    if unknown:
+        missing = "cut-off" if unknown == ["cutoff"] else f"field '{unknown[-1]}'"
+        raise ValueError(f"measure '{name}': '{base}' has no {missing}")
     if "cutoff" in known and known["cutoff"].default is MISSING and not cutoff and not rest:
         raise ValueError(f"measure '{base}' needs a cut-off, as in '{base}@3'")
     spec = ",".join([f"{field}={value}" for field, value in texts.items()] + [rest] * bool(rest))
