@@ -271,7 +271,7 @@ def test_a_horizon_that_is_too_short_is_warned_of(case: Case) -> None:
         assert bound is not None
         if rounds < plan.min_horizon:
             assert bound == plan.max_loss * rounds
-            with pytest.warns(UserWarning, match=f"says nothing below {plan.least_horizon} rounds"):
+            with pytest.warns(UserWarning, match=f"says nothing below {plan.min_horizon} rounds"):
                 learner.init(case.shape)
         else:
             assert bound < plan.max_loss * rounds or rounds == plan.min_horizon

@@ -707,7 +707,7 @@ def test_bad_horizon(bad: Any) -> None:
         ("ndcg", 3, 1, "hopeless"),
         ("ap", 4, 1, "hopeless"),
         ("dcg", 8, 7, "m = 8"),
-        ("p@5+sum", 40, 1, "m = 40: p@5+sum has 658,008 classes .* use setftrl"),
+        ("p@5+sum", 40, 1, r"m = 40: p@5\+sum has 658,008 classes .* use setftrl"),
     ],
 )
 def test_refusals_name_what_helps(name: str, m: int, k: int, reason: str) -> None:
