@@ -353,7 +353,7 @@ def test_all_rankings_are_pareto_optimal_but_for_duplicates(name: str, m: int) -
 
 
 def test_games_that_do_not_fit_are_refused() -> None:
-    with pytest.raises(ValueError, match="m = 7: the game of all rankings"):
+    with pytest.raises(ValueError, match="m = 7: this learner enumerates the game of all rankings"):
         FeedExp3(DCG()).init(Shape(7, 0, 1))
     assert FeedExp3(DCG()).bound(Shape(1000, 0, 1), 1000) is None
     with pytest.raises(ValueError, match="2 actions needs m = 2 and k = 1"):
@@ -382,7 +382,7 @@ def test_unanswered_rounds_are_left_out_and_wrong_ones_refused() -> None:
     assert not agent._state.losses.any()
     shows = game.signals[decision.ranking[0]]
     (other,) = {0, 1, 2} - set(shows.tolist()) if len(set(shows.tolist())) == 2 else {1}
-    with pytest.raises(ValueError, match="never shows"):
+    with pytest.raises(ValueError, match="never produces"):
         agent.update(decision, [other])
     for token in ([0, 3, 0.5], [0, -1, 0.5], [0, decision.token[1], 0], [0, (decision.token[1] + 1) % 3, 0.5]):
         with pytest.raises(ValueError, match="not from this agent"):
