@@ -317,10 +317,14 @@ def test_of_actions_that_show_the_same_the_cheap_one_explores() -> None:
 def test_hopeless_games_are_refused_with_the_reason() -> None:
     for measure, shape in ((NDCG(), Shape(3, 0, 1)), (AveragePrecision(), Shape(5, 0, 3))):
         learner = FeedExp3(measure)
-        with pytest.raises(ValueError, match=r"^hopeless: .* needs the answers for \d items .* show more feedback"):
+        with pytest.raises(
+            ValueError, match=r"^hopeless: .* needs the answers for \d items .* show more feedback"
+        ):
             learner.init(shape)
         assert learner.bound(shape, 1000) is None
-    with pytest.raises(ValueError, match=r"^hopeless: no feedback shows .* 'heads' and 'tails' .* show more feedback"):
+    with pytest.raises(
+        ValueError, match=r"^hopeless: no feedback shows .* 'heads' and 'tails' .* show more feedback"
+    ):
         FeedExp3(classic("blind-pennies")).init(Shape(2, 0, 1))
 
 

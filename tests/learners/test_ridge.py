@@ -543,5 +543,5 @@ def test_forged_memories_are_refused() -> None:
         array = getattr(state, name)
         array.flags.writeable = True
         array[index] = value
-        with pytest.raises(ValueError, match="^its "):
+        with pytest.raises(ValueError, match=r"^its "):
             agent.learner.validate_state(state)

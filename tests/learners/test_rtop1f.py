@@ -661,7 +661,9 @@ def test_the_leaders_order_below_the_explored_item_pays() -> None:
 
 
 def test_a_short_horizon_is_said() -> None:
-    with pytest.warns(ShortHorizonWarning, match=r"horizon = 50 is short: .* 10 explorations.* blocks of 25 rounds"):
+    with pytest.warns(
+        ShortHorizonWarning, match=r"horizon = 50 is short: .* 10 explorations.* blocks of 25 rounds"
+    ):
         RTop1F(DCG(), horizon=50).init(Shape(10, 0, 1))
     with pytest.warns(ShortHorizonWarning, match=r"all rounds go into the 10 explorations .* nothing is learned"):
         RTop1F(DCG(), horizon=9).init(Shape(10, 0, 1))

@@ -82,9 +82,7 @@ class FeedExp3:
         """Make the state before the first round."""
         plan = self.plan(shape)
         if self.horizon is not None and self.horizon < plan.min_horizon:
-            what = (
-                f"the bound says nothing below {plan.min_horizon:,} rounds; at most every other round explores"
-            )
+            what = f"the bound says nothing below {plan.min_horizon:,} rounds; at most every other round explores"
             warn_short(self.name, self.horizon, what)
         mixing, rate = plan.tuned(self.horizon)
         return FeedExp3State(

@@ -15,9 +15,7 @@ from peekrank.types import Floats, Ints, LinearMeasure
 SHARE = 0.5  # lambda: beta grows by this share of the loss, over h
 LONGEST = 32  # largest number of answered rounds of a plan; items per round of a plan that only explores
 NUDGE = 1 / 32  # z0: a plan ends when answers have moved an item's costs by this times beta
-PUSH = (
-    0.5  # c: an answer that may change the leader moves costs by at most c sqrt(v(1) / (k x_i)) times beta
-)
+PUSH = 0.5  # c: an answer that may change the leader moves costs by at most c sqrt(v(1) / (k x_i)) times beta
 HARDEST = 2.0  # and by at most this times beta
 SLACK = 1.5  # growth of beta^q, relative to the worst case, at which the learner switches to safe rates
 _SHIFT = 0.25  # a, as a part of the mean weight

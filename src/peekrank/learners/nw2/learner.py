@@ -238,9 +238,7 @@ class NW2:
             check_int("horizon", self.horizon, 1, 10**12)
         object.__setattr__(self, "max_grade", max_grade_of(self.measure, self.max_grade))
         if self.paper_rate and not (isinstance(self.measure, Precision) and self.horizon is not None):
-            raise ValueError(
-                "paper_rate = True: ZT's algorithm needs P@n, as in measure=p@2+sum, and a horizon"
-            )
+            raise ValueError("paper_rate = True: ZT's algorithm needs P@n, as in measure=p@2+sum, and a horizon")
 
     def init(self, shape: Shape) -> NW2State:
         """Make the state before the first round."""

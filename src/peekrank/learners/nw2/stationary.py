@@ -1,5 +1,4 @@
-"""Stationary distribution of the Markov chain on neighbouring action classes.
-"""
+"""Stationary distribution of the Markov chain on neighbouring action classes."""
 
 from __future__ import annotations
 
