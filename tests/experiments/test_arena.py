@@ -185,7 +185,7 @@ def test_games_tell_of_their_rounds_and_can_be_ended_between_runs() -> None:
 
 def test_a_learner_that_does_not_fit_says_why() -> None:
     (row,) = run_arena({"unobservable_pair": classic("blind-pennies")}, {"feedexp3": FeedExp3}, [100], 2)
-    assert row.reason.startswith("hopeless: no feedback tells")
+    assert row.reason.startswith("hopeless: no feedback shows")
     assert (row.rate, row.bound, row.horizons) == (Rate.LINEAR, None, ())
     assert np.isnan(row.exponent)
 

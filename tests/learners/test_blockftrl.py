@@ -458,7 +458,7 @@ def test_grades_of_any_size() -> None:
 
 @pytest.mark.parametrize("discount", [0.0, -0.5, 1.5, float("nan")])
 def test_a_wrong_discount_is_named(discount: float) -> None:
-    with pytest.raises(ValueError, match=r"discount = .*: must be"):
+    with pytest.raises(ValueError, match=r"decay = .*: must be"):
         BlockFTRL(DCG(), decay=discount)
 
 

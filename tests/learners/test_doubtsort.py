@@ -182,7 +182,7 @@ def test_play_equals_simulate(m: int, k: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "bad"), [("form", "bold"), ("decay", 0.0), ("decay", 1.5), ("max_grade", 0), ("measure", "ndcg")]
+    ("name", "bad"), [("variant", "bold"), ("decay", 0.0), ("decay", 1.5), ("max_grade", 0), ("measure", "ndcg")]
 )
 def test_bad_parameters(name: str, bad: Any) -> None:
     from peekrank import measure

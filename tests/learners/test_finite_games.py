@@ -46,7 +46,7 @@ def test_a_game_is_a_ranking_of_its_actions() -> None:
 
 @pytest.mark.parametrize("shape", [Shape(2, 0, 1), Shape(4, 0, 1), Shape(3, 0, 2)])
 def test_a_game_of_another_shape_is_refused(shape: Shape) -> None:
-    with pytest.raises(ValueError, match="3 actions is played with m = 3 and k = 1"):
+    with pytest.raises(ValueError, match="3 actions needs m = 3 and k = 1"):
         finite(classic("label-efficient"), shape, 2)
 
 

@@ -153,7 +153,7 @@ def test_smallest_k(of: LinearMeasure, m: int, needed: int, instead: str) -> Non
     for k in (needed, m):
         assert learner.init(Shape(m, 0, k)).k == k
         assert learner.bound(Shape(m, 0, k), 100) is not None
-    with pytest.raises(ValueError, match=rf"k = {needed - 1}: .* k = {needed} at least.* use {instead}"):
+    with pytest.raises(ValueError, match=rf"k = {needed - 1}: .* k >= {needed} .* use {instead}"):
         Agent(learner, m=m, k=needed - 1)
     assert learner.bound(Shape(m, 0, needed - 1), 100) is None
 

@@ -522,7 +522,7 @@ def test_scores_are_what_lists_are_sorted_by() -> None:
 
 
 def test_too_many_columns_are_refused_with_a_name() -> None:
-    with pytest.raises(ValueError, match=r"d = 2,001: .* 2,000 at most\. Use rtopkf"):
+    with pytest.raises(ValueError, match=r"d = 2,001: .* the limit is 2,000\. Use rtopkf"):
         Agent(Ridge(), m=3, k=1, d=MAX_COLUMNS + 1)
     with pytest.raises(ValueError, match=r"d = 1,500 and expand = 600: .*rtopkf"):
         Agent(Ridge(expand=600), m=3, k=1, d=1500)

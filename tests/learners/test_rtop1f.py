@@ -661,9 +661,11 @@ def test_the_leaders_order_below_the_explored_item_pays() -> None:
 
 
 def test_a_short_horizon_is_said() -> None:
-    with pytest.warns(ShortHorizonWarning, match=r"horizon = 50 is short: .* 10 questions .* blocks of 25 rounds"):
+    with pytest.warns(
+        ShortHorizonWarning, match=r"horizon = 50 is short: .* 10 explorations.* blocks of 25 rounds"
+    ):
         RTop1F(DCG(), horizon=50).init(Shape(10, 0, 1))
-    with pytest.warns(ShortHorizonWarning, match=r"all rounds go into the 10 questions .* nothing is learned"):
+    with pytest.warns(ShortHorizonWarning, match=r"all rounds go into the 10 explorations .* nothing is learned"):
         RTop1F(DCG(), horizon=9).init(Shape(10, 0, 1))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -677,7 +679,7 @@ def test_a_token_of_no_cell_is_refused_and_changes_nothing(k: int, cells: int) -
         decision, before = agent.rank(), agent.dump()
         decision.token[:2] = 1, cell
         for answer in (1.0, np.nan):
-            with pytest.raises(ValueError, match="not one of this agent's"):
+            with pytest.raises(ValueError, match="not from this agent"):
                 agent.update(decision, [answer] * k)
         assert agent.dump() == before
     agent = Agent(RTop1F(SumLoss(), horizon=400), m=5, k=k)
