@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 import records
 
-from peekrank.papers.ours.calibrated import AT, CELLS, RUNS, Played, play, table
+from peekrank.papers.ours.calibrated import AT, CELLS, RUNS, PairResult, play, table
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -23,7 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--runs", type=int, default=RUNS)
     records.add_option(parser, "surrogates")
     options = parser.parse_args(arguments)
-    results: list[Played] = []
+    results: list[PairResult] = []
     for cell in CELLS:
         results += play(cell, AT, options.runs, lambda text: sys.stderr.write(text + "\n"))
     lines = table(results).markdown()

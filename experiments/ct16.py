@@ -25,7 +25,7 @@ from peekrank.data.peek import open_dataset
 from peekrank.papers.ct16.figure import (
     ROUNDS,
     RUNS,
-    Played,
+    FigureData,
     Setting,
     claims,
     of_unit_length,
@@ -40,7 +40,7 @@ from peekrank.types import Rounds
 PICTURES = Path(__file__).resolve().parent.parent / "docs" / "pictures"
 
 
-def tables(played: Played, *, yahoo: bool = False) -> list[records.Table]:
+def tables(played: FigureData, *, yahoo: bool = False) -> list[records.Table]:
     """Return where the curves are at a tenth of the rounds and at the end, and the verdicts."""
     said = ((claim.what.removeprefix(f"{played.title}: "), claim) for claim in claims(played, yahoo=yahoo))
     rows = [row(f"{what}: {claim.expected}", f"{claim.verdict} ({claim.here})") for what, claim in said]

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 import records
 
-from peekrank.papers.ours.hopeless import CELLS, HORIZONS, LEARNERS, RUNS, Played, play, table
+from peekrank.papers.ours.hopeless import CELLS, HORIZONS, LEARNERS, RUNS, PairResult, play, table
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -23,7 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--runs", type=int, default=RUNS)
     records.add_option(parser, "open-rates")
     options = parser.parse_args(arguments)
-    results: list[Played] = []
+    results: list[PairResult] = []
     for cell in CELLS:
         results += play(cell, LEARNERS, HORIZONS, options.runs, lambda text: sys.stderr.write(text + "\n"))
     lines = table(results).markdown()

@@ -16,14 +16,14 @@ import records
 
 from peekrank._util.atomic import write_whole
 from peekrank.papers import ALL
-from peekrank.papers.record import Kept, claims_table, read_record
+from peekrank.papers.record import StoredResults, claims_table, read_record
 from peekrank.reports.markup import Table
 
 PICTURES = Path(__file__).resolve().parent.parent / "docs" / "pictures"
 COPIED = {"ct15-figure-1": "figure-1.svg", "ct15-figure-2": "figure-2.svg"}
 
 
-def tables(kept: dict[str, Kept]) -> list[records.Table]:
+def tables(kept: dict[str, StoredResults]) -> list[records.Table]:
     """Return the totals, the list of reproductions, and every claim; reproductions that are missing say so."""
     rows: list[tuple[object, ...]] = []
     found: list[records.Table] = []
@@ -45,7 +45,7 @@ def tables(kept: dict[str, Kept]) -> list[records.Table]:
     ]
 
 
-def totals(kept: dict[str, Kept]) -> Table:
+def totals(kept: dict[str, StoredResults]) -> Table:
     """How many claims of each paper, of ours, and of all hold and differ."""
     made = [(ALL[name].source.split()[0], kept[name]) for name in ALL if name in kept]
     rows: list[tuple[object, ...]] = []
