@@ -197,7 +197,9 @@ def test_evidence_is_what_was_measured() -> None:
             row for row in benchmarks.streams() if row[:4] == (name, False, "dcg", 1) and row.rounds == 100_000
         ]
         assert found.loss_by_stream == {row.stream: row.mean for row in rows}
-        assert found.loss_by_response_rate == {row.share: row.mean for row in benchmarks.visitors() if row.learner == name}
+        assert found.loss_by_response_rate == {
+            row.share: row.mean for row in benchmarks.visitors() if row.learner == name
+        }
         assert list(found.loss_by_response_rate) == [1, 0.2, 0.05]
     assert advise("ndcg", 3, 3, 1000).evidence[0].loss_by_stream == {}
 

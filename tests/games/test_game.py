@@ -346,7 +346,10 @@ def test_quoted_cells(tmp_path: Path) -> None:
         ("0,1\n1,0\n", "game.csv: the feedback is missing"),
         ("0,1\n1\n\na,b\na,b", "game.csv, line 2: 1 cells, but line 1 has 2"),
         ("0,1\n1,0\n\na,b\na", "game.csv, line 5: 1 cells, but line 4 has 2"),
-        ("0,1\n1,0\n\na,b", "game.csv, line 4: feedback has 1 rows of 2 cells, expected 2 actions and 2 outcomes$"),
+        (
+            "0,1\n1,0\n\na,b",
+            "game.csv, line 4: feedback has 1 rows of 2 cells, expected 2 actions and 2 outcomes$",
+        ),
         ("0,1\n1,0\n\na,b,c\na,b,c", "game.csv, line 4: feedback has 2 rows of 3 cells, expected 2 actions"),
         ("0,1\n1,0\n\na,b\na,b\n\n3,4", "game.csv, line 7: unexpected third block"),
         ("0,1,1\n1,O,0\n\na,b,c\na,b,c", "game.csv, line 2: column 2: 'O' is not a finite number"),

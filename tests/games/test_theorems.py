@@ -182,7 +182,8 @@ def test_seeing_more_never_hurts_and_seeing_everything_gives_sqrt(m: int, grades
         assert exponents == sorted(exponents, reverse=True)
         assert verdicts[-1].rate in (Rate.SQRT, Rate.ZERO)
         assert all(
-            verdict.basis == "theorem" and "docs/theory/rates.md, Theorem" in verdict.reason for verdict in verdicts
+            verdict.basis == "theorem" and "docs/theory/rates.md, Theorem" in verdict.reason
+            for verdict in verdicts
         )
 
 

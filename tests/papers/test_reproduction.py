@@ -112,7 +112,9 @@ def test_ct15_observability() -> None:
 
 
 def test_wrong_observability_is_noticed() -> None:
-    def asked(name: str, m: int, rate: Rate, *, grades: int = 2, globally: bool) -> ct15_observability.ObservabilityResult:
+    def asked(
+        name: str, m: int, rate: Rate, *, grades: int = 2, globally: bool
+    ) -> ct15_observability.ObservabilityResult:
         found = analyse(ranking_game(name, m, 1, grades))
         return ct15_observability.ObservabilityResult(replace(found, rate=rate), globally)
 
@@ -324,7 +326,9 @@ def test_finished_runs_of_ct16_figure_1_are_kept(tmp_path: Path) -> None:
         return make_dataset(DatasetShape(12, (2, 5), 3, (0.5, 0.5)), rng).rounds()
 
     def play() -> ct16_figure.FigureData:
-        found = Options(tmp_path / "runs", workers=2).frames({name: job(name) for name in ("run-0", "run-1", "run-2")})
+        found = Options(tmp_path / "runs", workers=2).frames(
+            {name: job(name) for name in ("run-0", "run-1", "run-2")}
+        )
         return ct16_figure.gather("tiny", 40, list(found.values()))
 
     first = play()
@@ -448,7 +452,9 @@ def test_what_another_process_finished_meanwhile_is_kept(tmp_path: Path) -> None
         Record(tmp_path, quick=True).reproduce(invented("theirs"), workers=1, progress=lambda *_: None)
         return Results([Claim("a", "b", "c", holds=True)])
 
-    Record(tmp_path, quick=True).reproduce(invented(make=make_while_another_does), workers=1, progress=lambda *_: None)
+    Record(tmp_path, quick=True).reproduce(
+        invented(make=make_while_another_does), workers=1, progress=lambda *_: None
+    )
     assert list(read_record(tmp_path)[1]) == ["mine", "theirs"]
     assert list(json.loads((tmp_path / "claims.json").read_text())["items"]) == ["mine", "theirs"]
 

@@ -39,7 +39,7 @@ def test_the_report_and_the_csv_file_have_every_estimate(report: Path) -> None:
     ]  # fmt: skip
     assert table["name"].to_list()[:2] == ["logged", "best"]
     assert len(table) == 6
-    assert page.count("<tr><th scope=\"row\">") == 6
+    assert page.count('<tr><th scope="row">') == 6
     assert "a note" in page
     for value in table["dr"]:
         assert f">{number(value)}<" in page

@@ -85,7 +85,9 @@ def certificate(analysis: Analysis) -> dict[str, Any]:
         "symmetries": [{"actions": a.tolist(), "outcomes": o.tolist()} for a, o in game.symmetries],
     }
     if analysis.rate == Rate.SQRT:
-        of_borders = [o for b in known.borders for o in observers(game, [(b.i, b.j)], signals(game, b.neighborhood))]
+        of_borders = [
+            o for b in known.borders for o in observers(game, [(b.i, b.j)], signals(game, b.neighborhood))
+        ]
         few = pair_count(game, known) <= MAX_PAIRS
         proof["neighbours"] = [_border(b) for b in (all_borders(game, known) if few else known.borders)]
         proof["observers"] = [_observer(o) for o in (_everywhere(game, known, of_borders) if few else of_borders)]
@@ -124,8 +126,8 @@ def adversaries(analysis: Analysis, seen: Signals | None = None) -> Adversaries:
     """Find two adversaries for a hopeless game, with the largest gap among a few of the most different actions.
 
     The program maximises gap subject to (loss_a - loss_i) . p + (loss_a - loss_j) . q >= gap for all actions a,
-    over distributions p and q whose signals agree. The function rounds the solution to p = c + v, q = c - v, where v
-    is a rational combination of unobservable directions, and then computes the gap in balls.
+    over distributions p and q whose signals agree. The function rounds the solution to p = c + v, q = c - v, where
+    v is a rational combination of unobservable directions, and then computes the gap in balls.
 
     >>> from peekrank.games.analysis import analyse
     >>> from peekrank.games.ranking import ranking_game
@@ -198,7 +200,7 @@ def _everywhere(game: Game, known: Cells, observers: list[Observer]) -> Iterator
 
 
 def _all_pairs(game: Game, known: Cells) -> Iterator[tuple[int, int, int, Ints, Ints]]:
-    """Yield every neighbouring pair (i, j) once, with the number of its border and the symmetry that maps to it."""
+    """Yield every neighbouring pair (i, j) once, with its border's number and the symmetry that maps to it."""
     done: set[frozenset[int]] = set()
     for actions, outcomes in _group(game):
         for n, border in enumerate(known.borders):

@@ -116,7 +116,9 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _names(content: dict[str, Any], key: str) -> list[str] | None:
     if key not in content:
         return None
-    if not isinstance(content[key], list) or not all(isinstance(name, str | int | Decimal) for name in content[key]):
+    if not isinstance(content[key], list) or not all(
+        isinstance(name, str | int | Decimal) for name in content[key]
+    ):
         raise ValueError(f"'{key}' must be a list of names")
     names = list(map(str, content[key]))
     _check_distinct(key, names)
@@ -158,9 +160,13 @@ def _blocks(text: str) -> tuple[list[_Row], list[_Row]]:
     if not blocks:
         raise ValueError("the file is empty")
     if len(blocks) == 1:
-        raise ValueError("the feedback is missing: after the losses, add a blank line and one row of feedback per action")
+        raise ValueError(
+            "the feedback is missing: after the losses, add a blank line and one row of feedback per action"
+        )
     if len(blocks) > 2:
-        raise _LineError(blocks[2][0].line, "unexpected third block; a game file has losses, a blank line, and feedback")
+        raise _LineError(
+            blocks[2][0].line, "unexpected third block; a game file has losses, a blank line, and feedback"
+        )
     return blocks[0], blocks[1]
 
 
@@ -197,7 +203,9 @@ def _symbols(
         raise _LineError(first.line, f"{size}, expected {rows} actions and {columns} outcomes{hint}")
     for row in feedback:
         if "" in row.cells:
-            raise _LineError(row.line, f"column {row.cells.index('') + 1} is empty; write - if the learner sees nothing")
+            raise _LineError(
+                row.line, f"column {row.cells.index('') + 1} is empty; write - if the learner sees nothing"
+            )
     return [row.cells[repeated:] for row in feedback]
 
 
@@ -214,7 +222,10 @@ def _is_number(cell: str) -> bool:
 
 
 def _meant_as_number(cell: str) -> bool:
-    """Return whether a cell is meant as a number, valid or not. NaN, infinity and overlong numbers are not names."""
+    """Return whether a cell is meant as a number, valid or not.
+
+    NaN, infinity and overlong numbers are not names.
+    """
     return _reads(rational, cell) or _reads(float, cell)
 
 

@@ -39,7 +39,9 @@ def interaction_order(measure: Measure | str, m: int, grades: int = 2) -> int:
     check_int("m", m, 1)
     check_int("grades", grades, 2, 256)
     if m > 24 or grades**m * m * m > MAX_ENTRIES:
-        raise ValueError(f"m = {m} and grades = {grades}: too many outcomes to expand; use a smaller m or fewer grades")
+        raise ValueError(
+            f"m = {m} and grades = {grades}: too many outcomes to expand; use a smaller m or fewer grades"
+        )
     rankings = np.tile(np.arange(m), (m, 1))
     for p in range(m - 1):
         rankings[p + 1, [p, p + 1]] = p + 1, p
@@ -52,7 +54,7 @@ def interaction_order(measure: Measure | str, m: int, grades: int = 2) -> int:
 
 
 def _largest_term(game: Game, difference: Exact, m: int, grades: int) -> int:
-    """Return the number of items in the largest term: take differences to grade 0 in every item, then test for 0."""
+    """Return the number of items in the largest term, by differences to grade 0 in every item."""
     rows, keys = game.terms(difference)
     terms = rows.reshape((len(rows),) + (grades,) * m).copy()
     for axis in range(1, m + 1):

@@ -196,7 +196,10 @@ class Record:
 
     def _write_claims(self) -> None:
         items = {
-            name: {"files": stored.files, "claims": [dict(zip(_COLUMNS, _row(c), strict=True)) for c in stored.claims]}
+            name: {
+                "files": stored.files,
+                "claims": [dict(zip(_COLUMNS, _row(c), strict=True)) for c in stored.claims],
+            }
             for name, stored in read_record(self.path)[1].items()
         }
         text = json.dumps({"mode": _mode(quick=self.quick), "items": items}, indent=1, ensure_ascii=False) + "\n"

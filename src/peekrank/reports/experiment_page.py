@@ -90,7 +90,7 @@ def repeats_paper(experiment: Experiment) -> bool:
 
 
 def regret_reductions(result: Result, learners: Sequence[str]) -> tuple[list[int], list[RegretReduction]]:
-    """Return the rounds at about a hundredth, a tenth and all of the horizon, and each learner's regret per round."""
+    """Return the rounds at about 1 %, 10 % and 100 % of the horizon, and each learner's regret per round."""
     horizon = result.experiment.horizon
     columns = np.unique(
         np.searchsorted(result.checkpoints, [max(1, horizon // 100), max(1, horizon // 10), horizon])
@@ -136,7 +136,11 @@ def _settings(result: Result) -> list[tuple[str, str, str, str | None]]:
         ("measure", plots.measure_label(result), first_line(e.parts.measure)),
         ("rounds", f"{e.horizon:,}", "T, one person each"),
         ("runs of each learner", f"{e.runs:,}", ""),
-        ("rounds in each run", "drawn anew" if not e.same_rounds else "the same", "the people and their relevance"),
+        (
+            "rounds in each run",
+            "drawn anew" if not e.same_rounds else "the same",
+            "the people and their relevance",
+        ),
     ]
     options = (field.name for field in fields(stream) if field.name != "m")  # type: ignore[arg-type]
     rows += [(name.replace("_", " "), str(getattr(stream, name)), "option of the stream") for name in options]

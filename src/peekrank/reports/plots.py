@@ -339,7 +339,10 @@ def _draw_with_bounds(
     exponents: Mapping[str, Exponent],
     bounds: tuple[Ints, dict[str, Floats]],
 ) -> None:
-    """Draw curves with their exponents, then bounds, dashed in the same colours. Set the limits of the axes first."""
+    """Draw curves with their exponents, then bounds, dashed in the same colours.
+
+    Set the limits of the axes first.
+    """
     low = axes.get_ylim()[0]
     for (name, (mean, *band)), mine in zip(spreads.items(), looks, strict=True):
         slope = exponents[name].value
@@ -350,7 +353,9 @@ def _draw_with_bounds(
     for name, mine in zip(spreads, looks, strict=True):
         if name in values:
             dashes = (6 * mine.position, (5, 7))  # the dashes of equal bounds alternate
-            axes.plot(rounds, values[name], color=mine.colour, ls=dashes, lw=1.4, label=f"bound for {shorten(name)}")
+            axes.plot(
+                rounds, values[name], color=mine.colour, ls=dashes, lw=1.4, label=f"bound for {shorten(name)}"
+            )
 
 
 def _bound_rounds(checkpoints: Ints) -> Ints:

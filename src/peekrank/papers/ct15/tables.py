@@ -174,7 +174,9 @@ def signal_claims() -> Iterator[Claim]:
 def compare(what: str, printed: dict[str, str], computed: dict[str, list[int]]) -> Claim:
     """Return a claim that a matrix equals the printed one."""
     same = [
-        a == b for sigma, line in printed.items() for a, b in zip(map(int, line.split()), computed[sigma], strict=True)
+        a == b
+        for sigma, line in printed.items()
+        for a, b in zip(map(int, line.split()), computed[sigma], strict=True)
     ]
     return Claim(what, f"{len(same)} entries as printed", f"{count(sum(same), len(same))} equal", all(same))
 

@@ -123,7 +123,9 @@ def _measures(m: int) -> list[str]:
 
 def _pair(table: int, game: Game, border: Border, name: str, m: int, items: tuple[int, int]) -> Pair:
     difference = game.loss[border.i] - game.loss[border.j]
-    spanned = unobservable_change(game, game.difference(border.i, border.j), signals(game, border.neighborhood)) is None
+    spanned = (
+        unobservable_change(game, game.difference(border.i, border.j), signals(game, border.neighborhood)) is None
+    )
     mine = groups(m, *items)
     rows = [types_of_rows(game, border.neighborhood, group) for group in mine]
     return Pair(table, name, m, [difference[group].tolist() for group in mine], rows, spanned)
