@@ -34,7 +34,7 @@ _TOLERANCE = 1e-9  # of floating-point programs; exact arithmetic decides
 
 @dataclass(frozen=True)
 class Border:
-    """Two neighbouring Pareto-optimal actions, their N+ (`neighborhood`), and a point where exactly N+ is optimal."""
+    """Two neighbouring Pareto-optimal actions, their N+ (`neighborhood`), and a point where only N+ is optimal."""
 
     i: int
     j: int

@@ -89,8 +89,9 @@ def label_efficient(cost: Any = 1) -> Game:
 def dynamic_pricing(prices: Sequence[Any], cost: Any = 2) -> Game:
     """Return dynamic pricing: offer at a price and see only whether it sells.
 
-    The buyer's limit is one of the prices. A sale costs the amount that the buyer would have paid beyond the price. A refusal costs the same for every
-    limit. The rate is T^(2/3) for three or more prices and a positive cost:
+    The buyer's limit is one of the prices. A sale costs the amount that the buyer would have paid beyond the
+    price. A refusal costs the same for every limit. The rate is T^(2/3) for three or more prices and a positive
+    cost:
 
     - The losses of successive prices v < w differ by w - v if both sell, by -cost if only v sells, and by 0
       otherwise. Their own sales estimate this, and sums compare all prices: the game is globally observable.

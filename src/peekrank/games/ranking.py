@@ -219,8 +219,8 @@ def _check_memory(m: int, grades: int) -> None:
     if needed > available:
         amount = f"about {needed / 1e9:,.0f} GB" if needed < 1e15 else "more than a petabyte"
         raise ValueError(
-            f"m = {m}: the matrices for {grades} grades need {amount} of memory, more than half of this machine's; use "
-            "the closed forms instead, which have no such limit (rate_of, peekrank advise)"
+            f"m = {m}: matrices for {grades} grades need {amount} of memory, more than half of this machine's; "
+            "use the closed forms instead, which have no such limit (rate_of, peekrank advise)"
         )
 
 
