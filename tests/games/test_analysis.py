@@ -67,7 +67,7 @@ WITHOUT += [(name, 4) for name in ("p@2+sum", "dcg@1", "aucloss", "ndcg@2")]
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "m"), WITHOUT)
 def test_symmetries_do_not_change_the_rate(name: str, m: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(geometry, "_VOLLEYS", 1)
+    monkeypatch.setattr(geometry, "_BATCHES", 1)
     known = cells(dataclasses.replace(ranking_game(name, m, 1), symmetries=()))
     for k, analysis in enumerate(analyses(name, m, 2), start=1):
         plain = analyse(dataclasses.replace(ranking_game(name, m, k), symmetries=()), known=known)

@@ -86,7 +86,7 @@ def test_twin_on_a_game_known_by_heart() -> None:
 @pytest.mark.parametrize("seed", range(8))
 def test_small_games(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without random rays, so that linear programs find every neighbour."""
-    monkeypatch.setattr(geometry, "_VOLLEYS", 0)
+    monkeypatch.setattr(geometry, "_BATCHES", 0)
     rng, rates = np.random.default_rng(seed), Counter[str]()
     for _ in range(50):
         loss, feedback = naive.random_game(rng)
@@ -97,7 +97,7 @@ def test_small_games(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("volleys", [0, 1])
 def test_games_with_more_actions_and_outcomes(volleys: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(geometry, "_VOLLEYS", volleys)
+    monkeypatch.setattr(geometry, "_BATCHES", volleys)
     rng = np.random.default_rng(100)
     for _ in range(15):
         loss, feedback = naive.random_game(rng, most=5, largest=20)
@@ -113,7 +113,7 @@ def test_random_rays_change_nothing() -> None:
 
 @pytest.mark.parametrize("factor", ["1/3", "1/7000001", "123456789123456789", "1e-30"])
 def test_the_scale_of_losses_does_not_matter(factor: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(geometry, "_VOLLEYS", 0)
+    monkeypatch.setattr(geometry, "_BATCHES", 0)
     rng = np.random.default_rng(300)
     for _ in range(10):
         loss, feedback = naive.random_game(rng)
@@ -145,7 +145,7 @@ def test_borders_that_floating_point_cannot_tell_apart(size: int, order: tuple[i
 
 
 def test_lopsided_rational_games_are_decided(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(geometry, "_VOLLEYS", 0)
+    monkeypatch.setattr(geometry, "_BATCHES", 0)
     rng, undecided = np.random.default_rng(400), []
     for _ in range(60):
         loss, feedback = naive.random_game(rng)
@@ -164,7 +164,7 @@ def test_lopsided_rational_games_are_decided(monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.parametrize("volleys", [0, 1])
 def test_border_points_of_random_games(volleys: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(geometry, "_VOLLEYS", volleys)
+    monkeypatch.setattr(geometry, "_BATCHES", volleys)
     rng, seen = np.random.default_rng(500), 0
     for _ in range(40):
         loss, feedback = naive.random_game(rng, largest=9)
@@ -198,7 +198,7 @@ def test_border_points_of_ranking_games(name: str, m: int, grades: int) -> None:
     ("m", "name"), [*((3, name) for name in [*MEASURES, *NORMALISED]), (4, "ap"), (4, "dcg@2")]
 )
 def test_symmetries_save_work_only(m: int, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(geometry, "_VOLLEYS", 1)
+    monkeypatch.setattr(geometry, "_BATCHES", 1)
     game = ranking_game(name, m, 1)
     plain = dataclasses.replace(game, symmetries=())
     quick, slow = cells(game), cells(plain)
@@ -266,7 +266,7 @@ def logarithmic(rng: np.random.Generator) -> tuple[Game, list[list[Fraction]], l
 
 
 def test_games_with_logarithms_are_right_or_undecided(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(geometry, "_VOLLEYS", 0)
+    monkeypatch.setattr(geometry, "_BATCHES", 0)
     rng, decided = np.random.default_rng(600), 0
     for _ in range(100):
         game, loss, feedback = logarithmic(rng)

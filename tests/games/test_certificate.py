@@ -311,7 +311,7 @@ def test_the_pair_of_ct16_cannot_be_told_apart_but_has_other_best_rankings() -> 
 
 def test_an_undecided_analysis_has_no_certificate() -> None:
     game = ranking_game("ndcg", 3, 1)
-    with pytest.raises(UndecidedError, match="undecided is the border of action 3"):
+    with pytest.raises(UndecidedError, match="no certificate: the border of action 3"):
         certificate(Analysis(game, None, None, undecided="the border of action 3"))
 
 

@@ -45,7 +45,7 @@ RANKING += [
 
 @pytest.fixture(autouse=True)
 def _without_rays(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(geometry, "_VOLLEYS", 0)
+    monkeypatch.setattr(geometry, "_BATCHES", 0)
 
 
 def random_games(seed: int, count: int) -> list[Game]:

@@ -276,7 +276,7 @@ def test_another_pair_is_told_from_the_printed_one() -> None:
     moved = {**ct16_table.PAIR, "100": ("0.25", "0.15"), "010": ("0.25", "0.15")}
     wrong = differing(ct16_table.claims(moved))
     assert "expected relevance on p" in wrong
-    assert "one answer does not tell p and p~ apart" in wrong
+    assert "one answer does not distinguish p and p~" in wrong
     assert "p is a distribution" not in wrong
     assert "p is a distribution" in differing(ct16_table.claims({**ct16_table.PAIR, "111": ("0.1", "0")}))
 

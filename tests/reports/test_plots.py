@@ -128,11 +128,13 @@ def test_cumulative_regret_draws_means_bounds_and_exponents(result: Result) -> N
         assert len(found) == (summary.bound is not None)
         for bound in found:
             x, y = drawn(bound)
-            np.testing.assert_array_equal(x, result.checkpoints)
+            assert (x[0], x[-1]) == (result.checkpoints[0], result.checkpoints[-1])
+            assert set(x) <= set(result.checkpoints)
+            assert min(len(result.checkpoints), 20) <= len(x) <= 40
             assert y[-1] == pytest.approx(summary.bound)
             made = SMALL.learner(summary.learner)
             shape = SMALL.shape._replace(k=6) if made.full_information else SMALL.shape
-            assert list(y) == [made.bound(shape, int(t)) for t in result.checkpoints]
+            assert list(y) == [made.bound(shape, int(t)) for t in x]
             assert bound.get_color() == line.get_color()
             assert bound.get_linestyle() == "--"
             assert line.get_linestyle() == "-"

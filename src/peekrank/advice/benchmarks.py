@@ -67,13 +67,19 @@ def loss_by_stream(learner: str, measure: str, k: int, *, knows_horizon: bool) -
 
 
 def mean_loss(learner: str, measure: str, k: int, *, knows_horizon: bool) -> float:
-    """Return the geometric mean of `loss_by_stream`, since streams differ in scale. It is infinite if not measured."""
+    """Return the geometric mean of `loss_by_stream`, since streams differ in scale.
+
+    It is infinite if not measured.
+    """
     losses = loss_by_stream(learner, measure, k, knows_horizon=knows_horizon)
     return float(np.exp(np.mean(np.log(list(losses.values()))))) if losses else float("inf")
 
 
 def loss_by_response_rate(learner: str) -> dict[float, float]:
-    """Return the loss per visit of a learner, by the share of visitors that answer. It is empty if not measured."""
+    """Return the loss per visit of a learner, by the share of visitors that answer.
+
+    It is empty if not measured.
+    """
     return {row.share: row.mean for row in visitors() if row.learner == learner}
 
 

@@ -83,7 +83,7 @@ def _scalable() -> list[str]:
 
 
 def _best_of(names: Iterable[str], p: Problem) -> Learner | None:
-    """Return the learner with the best rate; ties by the mean loss, by not needing a horizon, then by the bound."""
+    """Return the learner with the best rate; ties by the mean loss, by needing no horizon, then by the bound."""
 
     def key(learner: Learner) -> tuple[float, float, bool, float]:
         bound = learner.bound(p.shape, p.horizon or _LONG)
@@ -150,7 +150,7 @@ def growth(learner: Learner, shape: Shape) -> Rate:
 
 
 def informative_from_round(choice: Choice, p: Problem) -> int | None:
-    """Return the approximate horizon from which the bound is informative, in two digits, or None if it never is."""
+    """Return the approximate horizon from which the bound is informative, in two digits, or None if never."""
 
     def informative(T: int) -> bool:
         return is_informative(choice.learner.bound(p.shape, T), T * choice.difference)

@@ -97,8 +97,8 @@ class Advice:
         Specification of the learner to use if relevance is stationary: the one with the smallest loss there, among
         all that have a theorem.
     hedged
-        Specification of a champion of the two, to use if you do not know which case applies. It has no bound of its
-        own. None if the two cannot form a champion.
+        Specification of a champion of the two, to use if you do not know which case applies. It has no bound of
+        its own. None if the two cannot form a champion.
     guarantee
         Growth rate of the bound of `learner`.
     bound
@@ -242,8 +242,9 @@ class Advice:
 def advise(measure: str | Measure, m: int, k: int, horizon: int | None = None, grades: int = 2) -> Advice:
     """Predict how regret grows for a problem, choose a learner, and suggest changes that would help.
 
-    The choice rests on proofs and measurements: the best guaranteed rate first, then the smallest loss on stationary
-    streams (`peekrank.advice.benchmarks`). The advice omits the horizon if a learner loses less without it.
+    The choice rests on proofs and measurements: the best guaranteed rate first, then the smallest loss on
+    stationary streams (`peekrank.advice.benchmarks`). The advice omits the horizon if a learner loses less without
+    it.
 
     Parameters
     ----------
@@ -300,7 +301,9 @@ def advise(measure: str | Measure, m: int, k: int, horizon: int | None = None, g
 def _champion(members: tuple[Learner, ...], p: Problem) -> str | None:
     """Return a champion of the advised learners, if there are two and both can be members."""
     try:
-        return format_spec(Champion(p.measure, members, p.grades - 1)) if len(members) > 1 else None  # type: ignore[arg-type]
+        if len(members) < 2:
+            return None
+        return format_spec(Champion(p.measure, members, p.grades - 1))  # type: ignore[arg-type]
     except ValueError:
         return None
 

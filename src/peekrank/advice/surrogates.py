@@ -45,9 +45,11 @@ class SurrogateAdvice:
         Growth of the regret in the surrogate: the guarantee of gradient descent with an unbiased estimate, or T if
         no learner can do better. None if neither is known.
     reason
-        The reason, and whether this package has such a learner. If so, it is `RTopKF` with the steps of its theorem.
+        The reason, and whether this package has such a learner. If so, it is `RTopKF` with the steps of its
+        theorem.
     witness
-        Proof that the rate is T. None if the rate is not T, or if the lists are too many to write down (see `notes`).
+        Proof that the rate is T. None if the rate is not T, or if the lists are too many to write down (see
+        `notes`).
     """
 
     surrogate: str
@@ -154,7 +156,7 @@ def _cannot_be_learned(phi: Surrogate, m: int, k: int, grades: int) -> bool:
 
 
 def _witness(phi: Surrogate, m: int, k: int) -> Witness:
-    """Return two adversaries: those of the page for RankSVM, else an even or odd number of k + 1 relevant items."""
+    """Return two adversaries: the page's for RankSVM, else an even or odd number of k + 1 relevant items."""
     if isinstance(phi, RankSVM):
         return _three_items_or_grades(m)
     highest = 2 if isinstance(phi, ListNet) and k == m - 1 else 1  # of all but the first

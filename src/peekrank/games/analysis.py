@@ -16,9 +16,10 @@ from peekrank.games.rates import Rate
 class Analysis:
     """The classification of a game by the definitions.
 
-    ``rate`` is None if neither exact nor certified arithmetic settles a question; ``undecided`` names the question.
-    ``unobservable_pair`` is a pair of neighbours whose loss difference cannot be estimated from the feedback of
-    their N+ (rate T^(2/3)) or from all feedback (rate T). ``unobservable_direction`` is the direction that proves it.
+    ``rate`` is None if neither exact nor certified arithmetic settles a question; ``undecided`` names the
+    question. ``unobservable_pair`` is a pair of neighbours whose loss difference cannot be estimated from the
+    feedback of their N+ (rate T^(2/3)) or from all feedback (rate T). ``unobservable_direction`` is the direction
+    that proves it.
     """
 
     game: Game
@@ -35,7 +36,7 @@ class Analysis:
 
     @property
     def locally_observable(self) -> bool | None:
-        """Whether the feedback of N+ alone can estimate the loss difference of all neighbours, or None if undecided."""
+        """Whether the feedback of N+ alone can estimate all these differences, or None if undecided."""
         return None if self.rate is None else self.rate in (Rate.ZERO, Rate.SQRT)
 
 

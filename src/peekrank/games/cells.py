@@ -34,7 +34,7 @@ _TOLERANCE = 1e-9  # of floating-point programs; exact arithmetic decides
 
 @dataclass(frozen=True)
 class Border:
-    """Two neighbouring Pareto-optimal actions, their N+ (`neighborhood`), and a point at which exactly N+ is optimal."""
+    """Two neighbouring Pareto-optimal actions, their N+ (`neighborhood`), and a point where only N+ is optimal."""
 
     i: int
     j: int
@@ -209,10 +209,10 @@ def _borders(
 
 
 def _facets(game: Game, i: int, others: Ints, inside: Floats, progress: Progress) -> dict[int, Floats | None]:
-    """Return the neighbours of i among the others, each with a border point if one is known (Clarkson's algorithm).
+    """Return the neighbours of i, each with a border point if one is known (Clarkson's algorithm).
 
-    The algorithm tests each action against the facets found so far. A point that only this action cuts off leads to
-    a new facet.
+    The algorithm tests each action against the facets found so far. A point that only this action cuts off leads
+    to a new facet.
     """
     exact, rows = _against(game, i, others)
     shaken = inside * (1 + 1e-3 * np.random.default_rng(0).random(len(inside)))  # in general position
@@ -383,7 +383,10 @@ def _depth_program(rows: NDArray[Any], equal: NDArray[Any]) -> tuple[NDArray[Any
 
 
 def least_within(c: Floats, facets: Floats) -> tuple[float, Floats, Floats]:
-    """Minimise c . q over the simplex within the facets. Return the value, the point and the facets' multipliers."""
+    """Minimise c . q over the simplex within the facets.
+
+    Return the value, the point and the facets' multipliers.
+    """
     n = len(c)
     optimum = maximise(-c, np.vstack([-facets, np.ones((1, n))]), np.repeat([0.0, 1.0], [len(facets), 1]))
     return -optimum.value, optimum.x, optimum.multipliers[:-1]

@@ -126,8 +126,8 @@ def adversaries(analysis: Analysis, seen: Signals | None = None) -> Adversaries:
     """Find two adversaries for a hopeless game, with the largest gap among a few of the most different actions.
 
     The program maximises gap subject to (loss_a - loss_i) . p + (loss_a - loss_j) . q >= gap for all actions a,
-    over distributions p and q whose signals agree. The function rounds the solution to p = c + v, q = c - v, where v
-    is a rational combination of unobservable directions, and then computes the gap in balls.
+    over distributions p and q whose signals agree. The function rounds the solution to p = c + v, q = c - v, where
+    v is a rational combination of unobservable directions, and then computes the gap in balls.
 
     >>> from peekrank.games.analysis import analyse
     >>> from peekrank.games.ranking import ranking_game
@@ -200,7 +200,7 @@ def _everywhere(game: Game, known: Cells, observers: list[Observer]) -> Iterator
 
 
 def _all_pairs(game: Game, known: Cells) -> Iterator[tuple[int, int, int, Ints, Ints]]:
-    """Yield every neighbouring pair (i, j) once, with the number of its border and the symmetry that maps to it."""
+    """Yield every neighbouring pair (i, j) once, with its border's number and the symmetry that maps to it."""
     done: set[frozenset[int]] = set()
     for actions, outcomes in _group(game):
         for n, border in enumerate(known.borders):

@@ -38,7 +38,7 @@ def classic(name: str) -> Game:
 
 
 def experts(n: int) -> Game:
-    """Return the game of prediction with n experts: follow one, see the losses of all (0 or 1). Its rate is sqrt(T).
+    """Return prediction with n experts: follow one, see the losses of all (0 or 1). Its rate is sqrt(T).
 
     >>> experts(2).signal_matrix(0).tolist()
     [[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]]
@@ -68,8 +68,8 @@ def label_efficient(cost: Any = 1) -> Game:
     The rate is T^(2/3) for a cost above 1/2, sqrt(T) for a cost in (0, 1/2], and 0 for a cost of 0.
 
     Above 1/2, asking is never best, and the guesses reveal nothing. At 1/2, asking is best on the whole border of
-    the two guesses. Below 1/2, asking is best between them, and its feedback serves both of its borders. At 0, asking
-    is always best.
+    the two guesses. Below 1/2, asking is best between them, and its feedback serves both of its borders. At 0,
+    asking is always best.
 
     >>> label_efficient("1/4").loss
     array([[0.  , 1.  ],
@@ -87,17 +87,19 @@ def label_efficient(cost: Any = 1) -> Game:
 
 
 def dynamic_pricing(prices: Sequence[Any], cost: Any = 2) -> Game:
-    """Return dynamic pricing: offer at a price and see only whether it sells. The buyer's limit is one of the prices.
+    """Return dynamic pricing: offer at a price and see only whether it sells.
 
-    A sale costs the amount that the buyer would have paid beyond the price. A refusal costs the same for every limit.
-    The rate is T^(2/3) for three or more prices and a positive cost:
+    The buyer's limit is one of the prices. A sale costs the amount that the buyer would have paid beyond the
+    price. A refusal costs the same for every limit. The rate is T^(2/3) for three or more prices and a positive
+    cost:
 
     - The losses of successive prices v < w differ by w - v if both sell, by -cost if only v sells, and by 0
       otherwise. Their own sales estimate this, and sums compare all prices: the game is globally observable.
     - Let u < v < w be successive. Let the limits u and w have probabilities a and s with cost a = (w - u) s, and
       all other limits tiny ones. Then u and w lose the same, v loses (w - v) s more, and all others lose more as
       well: u and w are neighbours, and no other action is optimal on their border. They differ by -cost at limit u
-      and by v - u - cost at limit v, which sales at u and w do not distinguish: the game is not locally observable.
+      and by v - u - cost at limit v, which sales at u and w do not distinguish: the game is not locally
+      observable.
 
     Parameters
     ----------
@@ -152,7 +154,7 @@ def pennies(*, seen: bool) -> Game:
 
 
 def apple_tasting() -> Game:
-    """Return apple tasting: eat an apple and see whether it is rotten, or throw it away unseen. Its rate is sqrt(T).
+    """Return apple tasting: eat an apple and see whether it is rotten, or throw it away. Its rate is sqrt(T).
 
     >>> apple_tasting().signal_matrix(1).tolist()
     [[1, 1]]

@@ -222,7 +222,10 @@ def _is_number(cell: str) -> bool:
 
 
 def _meant_as_number(cell: str) -> bool:
-    """Return whether a cell is meant as a number, valid or not. NaN, infinity and overlong numbers are not names."""
+    """Return whether a cell is meant as a number, valid or not.
+
+    NaN, infinity and overlong numbers are not names.
+    """
     return _reads(rational, cell) or _reads(float, cell)
 
 

@@ -33,8 +33,8 @@ class Game:
 
     The loss of action i under outcome r is ``sum_b numerators[b, i, r] u_b / scales[column[r]]``, with the units
     u_b of `numbers` and scales that are positive combinations of them. A rational game has one unit, u_2 = 1.
-    Multiplying the losses of one outcome by a positive number only stretches the cones of the cells, so the geometry
-    needs the numerators alone. Observability depends on the scales as well.
+    Multiplying the losses of one outcome by a positive number only stretches the cones of the cells, so the
+    geometry needs the numerators alone. Observability depends on the scales as well.
 
     Parameters
     ----------
@@ -159,7 +159,7 @@ class Game:
         return matrix
 
     def as_float(self, numerators: Exact) -> Floats:
-        """Return the sum of numerators times units in floating point, after truncating integers that do not fit."""
+        """Return the sum of numerators times units in floating point. Integers that do not fit are truncated."""
         if numerators.dtype == object and numerators.size:
             numerators = numerators >> max(
                 0, int(max(abs(numerators.max()), abs(numerators.min()))).bit_length() - 900
@@ -173,7 +173,7 @@ class Game:
         return np.asarray(self.numerators[:, i] - self.numerators[:, j])
 
     def terms(self, difference: Exact) -> tuple[Exact, list[tuple[int, int]]]:
-        """Split a loss difference into a sum of weights times integers. Return the integers and the keys of the weights.
+        """Split a loss difference into a sum of weights times integers. Return these and the keys of the weights.
 
         A weight is u_b / scale; `weights` turns its key (b, scale) into a ball.
         """
@@ -198,7 +198,10 @@ class Game:
         return _sign(list(numbers), lambda bits: [unit(b, bits) for b in self.bases])
 
     def sign_weighted(self, numbers: Iterable[Any], keys: Sequence[tuple[int, int]]) -> int:
-        """Return the sign of the sum of numbers times weights. Raises UndecidedError if no precision settles it."""
+        """Return the sign of the sum of numbers times weights.
+
+        Raises UndecidedError if no precision settles it.
+        """
         return _sign(list(numbers), lambda bits: self.weights(keys, bits))
 
     @property

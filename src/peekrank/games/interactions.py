@@ -54,7 +54,7 @@ def interaction_order(measure: Measure | str, m: int, grades: int = 2) -> int:
 
 
 def _largest_term(game: Game, difference: Exact, m: int, grades: int) -> int:
-    """Return the number of items in the largest term: take differences to grade 0 in every item, then test for 0."""
+    """Return the number of items in the largest term, by differences to grade 0 in every item."""
     rows, keys = game.terms(difference)
     terms = rows.reshape((len(rows),) + (grades,) * m).copy()
     for axis in range(1, m + 1):

@@ -1,4 +1,4 @@
-"""The minimax rate of a ranking game, by theorem if one covers it, otherwise from the definitions if it is small."""
+"""The minimax rate of a ranking game, by theorem or, for a small game, from the definitions."""
 
 from __future__ import annotations
 

@@ -38,8 +38,8 @@ Scales = tuple[tuple[Fraction, ...], ...]
 def ranking_game(measure: Measure | str, m: int, k: int, grades: int = 2) -> Game:
     """Return the game with all m! rankings as actions and all grades^m relevance vectors as outcomes.
 
-    Actions and outcomes are in lexicographic order. A symbol is the tuple of the k revealed relevances. Gains become
-    losses by a change of sign. Every relabelling of the items is a symmetry of the game.
+    Actions and outcomes are in lexicographic order. A symbol is the tuple of the k revealed relevances. Gains
+    become losses by a change of sign. Every relabelling of the items is a symmetry of the game.
 
     Parameters
     ----------
@@ -219,7 +219,7 @@ def _check_memory(m: int, grades: int) -> None:
     if needed > available:
         amount = f"about {needed / 1e9:,.0f} GB" if needed < 1e15 else "more than a petabyte"
         raise ValueError(
-            f"m = {m}: the matrices for {grades} grades need {amount} of memory, more than half of this machine's; "
+            f"m = {m}: matrices for {grades} grades need {amount} of memory, more than half of this machine's; "
             "use the closed forms instead, which have no such limit (rate_of, peekrank advise)"
         )
 

@@ -154,7 +154,7 @@ def settle(problem: str, proved: Verdict | None, analysis: Analysis | None) -> C
         return Cell(proved.rate, "theorem", "theorem")
     if proved.rate != analysis.rate:
         raise ArithmeticError(
-            f"{problem}: the theorem gives {proved.rate}, the definitions give {analysis.rate}; this is a mistake in "
+            f"{problem}: the theorem gives {proved.rate}, the definitions give {analysis.rate}; this is a bug in "
             "peekrank, please report it"
         )
     return Cell(proved.rate, "theorem", "both")

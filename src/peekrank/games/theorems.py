@@ -178,13 +178,13 @@ def _cascade(measure: Measure, n: int, k: int) -> Verdict:
 def _recall(measure: Measure, m: int, k: int) -> Verdict:
     if k < m - 1:
         why = (
-            f"{measure} divides by a sum over the whole list: comparing two rankings needs the answers for {m - 1} "
-            f"items of the same round, and only {_revealed(k)} revealed"
+            f"{measure} divides by a sum over the whole list: comparing two rankings needs the answers for "
+            f"{m - 1} items of the same round, and only {_revealed(k)} revealed"
         )
         return _proved(Rate.LINEAR, why, 11)
     why = (
-        f"To compare two rankings that exchange two items under {measure}, all answers except one of the two are "
-        "enough, and good rankings reveal them: the order below the cut-off does not count, so the other may be last"
+        f"To compare two rankings that exchange two items under {measure}, all answers except one of the two "
+        "are enough, and good rankings reveal them: the order below the cut-off does not count, so it can be last"
     )
     return _proved(Rate.SQRT, why, 11)
 
@@ -203,13 +203,13 @@ def _normalised(measure: Measure, theorem: int, needed: int, m: int, k: int) -> 
         return _proved(Rate.SQRT, "With two items, the answer for the one on top suffices", theorem)
     if k < needed:
         why = (
-            f"{measure} divides by a sum over the whole list: comparing two rankings needs the answers for {needed} "
-            f"items of the same round, and only {_revealed(k)} revealed"
+            f"{measure} divides by a sum over the whole list: comparing two rankings needs the answers for "
+            f"{needed} items of the same round, and only {_revealed(k)} revealed"
         )
         return _proved(Rate.LINEAR, why, theorem)
     why = (
-        f"{k} answers per round are enough to compare rankings under {measure}, but the best rankings hide an item "
-        "that matters, so the learner must also show worse ones"
+        f"{k} answers per round are enough to compare rankings under {measure}, but the best rankings hide an "
+        "item that matters, so the learner must also show worse ones"
     )
     return _proved(Rate.TWO_THIRDS, why, theorem)
 

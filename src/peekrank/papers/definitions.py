@@ -1,7 +1,8 @@
 """The definitions of CT15 and ZT, applied to a game: observability of every pair, neighbours, types of signals.
 
 Cells, neighbours, N+ and local observability are those of `analyse`, which examines one ranking of each class that
-is equal up to relabelling. tests/games/test_cells.py compares them with a direct implementation of the definitions.
+is equal up to relabelling. tests/games/test_cells.py compares them with a direct implementation of the
+definitions.
 """
 
 from __future__ import annotations

@@ -93,7 +93,7 @@ def repeats_paper(experiment: Experiment) -> bool:
 
 
 def regret_reductions(result: Result, learners: Sequence[str]) -> tuple[list[int], list[RegretReduction]]:
-    """Return the rounds at about a hundredth, a tenth and all of the horizon, and each learner's regret per round."""
+    """Return the rounds at about 1 %, 10 % and 100 % of the horizon, and each learner's regret per round."""
     horizon = result.experiment.horizon
     columns = np.unique(
         np.searchsorted(result.checkpoints, [max(1, horizon // 100), max(1, horizon // 10), horizon])

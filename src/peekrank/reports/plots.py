@@ -342,7 +342,10 @@ def _draw_with_bounds(
     exponents: Mapping[str, Exponent],
     bounds: tuple[Ints, dict[str, Floats]],
 ) -> None:
-    """Draw curves with their exponents, then bounds, dashed in the same colours. Set the limits of the axes first."""
+    """Draw curves with their exponents, then bounds, dashed in the same colours.
+
+    Set the limits of the axes first.
+    """
     low = axes.get_ylim()[0]
     for (name, (mean, *band)), mine in zip(spreads.items(), looks, strict=True):
         slope = exponents[name].value

@@ -1,8 +1,8 @@
 """CT15 Figures 1 and 2: regret per round for DCG, with one answer and with full information.
 
-The paper's figures follow one run of 10,000 rounds, and its text attributes the rates of its theorems to them. These
-are two questions: how regret per round falls *along* a run that is tuned to its end, and how it falls *with the
-horizon*, if every run is tuned to its own. This module answers both.
+The paper's figures follow one run of 10,000 rounds, and its text attributes the rates of its theorems to them.
+These are two questions: how regret per round falls *along* a run that is tuned to its end, and how it falls *with
+the horizon*, if every run is tuned to its own. This module answers both.
 """
 
 from __future__ import annotations

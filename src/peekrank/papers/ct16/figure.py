@@ -1,8 +1,8 @@
 """CT16 Figure 1: average NDCG@10 against time, on any lists of documents.
 
-The figure compares the six learners of the paper as printed, with the paper's parameters, and ours with k = 1, 2 and
-5 and with other choices at k = 1. All of them rank the same queries in the same order, in passes that each have a new
-random order. The paper's data may not be redistributed, so every run generates data of the same shapes.
+The figure compares the six learners of the paper as printed, with the paper's parameters, and ours with k = 1, 2
+and 5 and with other choices at k = 1. All of them rank the same queries in the same order, in passes that each
+have a new random order. The paper's data may not be redistributed, so every run generates data of the same shapes.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Contestant(NamedTuple):
 
 
 class Setting(NamedTuple):
-    """Generated data: shape, kind of relevance, share of the queries, and whether to scale documents to length 1."""
+    """Generated data: shape, kind of relevance, share of the queries, and whether to scale to length 1."""
 
     shape: str
     kind: Kind = "linear"

@@ -1,9 +1,10 @@
 """Simulations of a surrogate calibrated for NDCG: no learner that sees only the top k has sublinear regret in it.
 
-The items are fixed, so scores and weights are the same. The lists come from one of two distributions that k answers
-cannot distinguish. The total loss of every learner on the two is at least gap x T (docs/theory/surrogates.md,
-Theorem 2). The regret of a learner of the surrogate that sees everything grows at most as sqrt(T). Learners of
-another surrogate, `squared`, have another optimum, so their regret is linear even if they see everything.
+The items are fixed, so scores and weights are the same. The lists come from one of two distributions that k
+answers cannot distinguish. The total loss of every learner on the two is at least gap x T
+(docs/theory/surrogates.md, Theorem 2). The regret of a learner of the surrogate that sees everything grows at most
+as sqrt(T). Learners of another surrogate, `squared`, have another optimum, so their regret is linear even if they
+see everything.
 """
 
 from __future__ import annotations

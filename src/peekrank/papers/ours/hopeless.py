@@ -1,7 +1,7 @@
 """Simulations of hopeless games: certified pairs of adversaries against learners that see only the top k.
 
-A learner may do well against one adversary of a pair, but then does badly against the other: for every learner, the
-expected regret on p plus that on q is at least gap x T.
+A learner may do well against one adversary of a pair, but then does badly against the other: for every learner,
+the expected regret on p plus that on q is at least gap x T.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def as_played(cell: Cell, frame: pl.DataFrame) -> list[PairResult]:
 
 
 def claims(results: Sequence[PairResult]) -> Iterator[Claim]:
-    """Yield the claims that every learner loses at least the gap on both sides together, and that this is linear."""
+    """Yield the claims that every learner loses at least the gap on both sides together, linearly in T."""
     for r in results:
         last, runs = r.total[-1], r.total.shape[1]
         spread = float(last.std(ddof=1))

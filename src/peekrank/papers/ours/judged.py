@@ -2,9 +2,9 @@
 
 Learners train on part of the lists for T rounds, in passes that each have a new random order, and see k relevances
 per round. Their weights then rank the documents of the held-out lists: mean NDCG@10 over the lists with a relevant
-document. A second table has lists that each come once: NDCG@10 during learning, from the printed learner to ours, one
-choice after the other. A third table compares ridge and its feature map with ours, at k = 1, after few and many
-rounds. All lists here are generated; experiments/judged.py uses judged documents.
+document. A second table has lists that each come once: NDCG@10 during learning, from the printed learner to ours,
+one choice after the other. A third table compares ridge and its feature map with ours, at k = 1, after few and
+many rounds. All lists here are generated; experiments/judged.py uses judged documents.
 """
 
 from __future__ import annotations
