@@ -89,7 +89,7 @@ def test_what_is_wrong_is_said(log: Path) -> None:
     assert "unknown policy 'loged'" in refused("evaluate", log, "--policy", "loged")
     assert "names the same policy twice" in refused("evaluate", log, "--policy", "logged", "--policy", "logged")
     assert "each output needs its own file" in refused("evaluate", log, "--policy", "logged", "--json", log)
-    assert "a log is of one learner" in refused("simulate", "uniform", "ftpl", "--log", "x.parquet")
+    assert "--log needs exactly one learner, got 2" in refused("simulate", "uniform", "ftpl", "--log", "x.parquet")
     whole = log.read_bytes()
     log.write_bytes(whole[: len(whole) // 2])
     assert "log.parquet is not a Parquet file" in refused("evaluate", log, "--policy", "logged")
@@ -142,4 +142,4 @@ def test_learning_from_files_is_logged_and_evaluated() -> None:
     ranks = by_model(written, load_model(model), "ours").ranks
     assert ranks is not None
     assert ranks.reshape(300, 5).tolist() == by_hand
-    assert "a log is of one learner" in refused("train", "train.txt", "ridge", "uniform", "--log", "x.jsonl")
+    assert "--log needs exactly one learner, got 2" in refused("train", "train.txt", "ridge", "uniform", "--log", "x.jsonl")

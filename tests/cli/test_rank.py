@@ -33,7 +33,7 @@ def test_rank_refuses_what_does_not_fit() -> None:
     assert "nowhere.json" in refused("rank", "nowhere.json", "test.txt")
     assert "unknown measure" in refused("rank", model, "test.txt", "--measure", "ndgc")
     before = Path("test.txt").read_bytes()
-    assert "each output needs a file of its own" in refused("rank", model, "test.txt", "--out", "test.txt")
+    assert "each output needs its own file" in refused("rank", model, "test.txt", "--out", "test.txt")
     assert Path("test.txt").read_bytes() == before
     assert not Path("x.tsv").exists()
 
@@ -107,7 +107,7 @@ def test_names_and_ids_are_carried_through() -> None:
         qid, document, docid, position, score = ours.split("\t")
         assert [qid.removeprefix("q-"), document, position, score] == theirs.split("\t")
         assert document_of[docid] == (qid, document)
-    assert "unjudged.txt: has no relevance that --measure ndcg@10 could judge by" in refused(
+    assert "unjudged.txt has no relevance, which --measure ndcg@10 needs" in refused(
         "rank", model, "unjudged.txt", "--measure", "ndcg@10"
     )
     assert "line 1: relevance is missing before 'qid:q-" in refused("train", "unjudged.txt")

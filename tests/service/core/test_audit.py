@@ -196,5 +196,5 @@ def test_commands_refuse_what_is_no_log(tmp_path: Path) -> None:
     it, _ = service(tmp_path, HOME)
     it.close()
     assert "has no slot 'hme': did you mean 'home'" in refused("log", "audit", log, "--slot", "hme")
-    assert "each output needs a file of its own" in refused("log", "backup", log, log)
+    assert "each output needs its own file" in refused("log", "backup", log, log)
     assert "has no decision" in refused("log", "export", log, "home", str(tmp_path / "x.parquet"))

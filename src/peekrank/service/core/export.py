@@ -91,10 +91,10 @@ def _row(state: SlotState, event: Event, times: dict[str, int]) -> _Decision:
         "reason": reason or None,
         "k": k,
         "candidates": list(names),
-        "place": rank.tolist(),
-        "chance": None if reason else propensities.tolist(),
-        "answer": [grades.get(row) for row in range(len(rows))],
-        "answered": [time if row in grades else None for row in range(len(rows))],
+        "position": rank.tolist(),
+        "propensity": None if reason else propensities.tolist(),
+        "feedback": [grades.get(row) for row in range(len(rows))],
+        "feedback_time": [time if row in grades else None for row in range(len(rows))],
         "features": _features(state, event),
     }
     return _Decision(event.number, {name: value for name, value in record.items() if value is not None})
