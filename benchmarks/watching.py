@@ -14,7 +14,7 @@ N, K = 20_000, 3
 
 
 def columns(n: int, m: int) -> tuple[np.ndarray, ...]:
-    """Make decisions of a policy that explores with probability 0.1 and gets feedback for 30 % of the top items."""
+    """Make decisions of a policy that explores with probability 0.1 with feedback for 30 % of the top items."""
     rng = np.random.default_rng(0)
     positions = np.tile(np.arange(m), (n, 1))
     for t in np.flatnonzero(rng.random(n) < 0.1):
