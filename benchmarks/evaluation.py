@@ -1,4 +1,4 @@
-"""Seconds of one core that it takes to evaluate a million decisions, and to read their log."""
+"""Measure the CPU seconds to evaluate a million decisions, and to read their log."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from peekrank.evaluation.policies import fixed_order, policy
 
 
 def made_log(n: int, m: int = 10, k: int = 3, gamma: float = 0.2) -> Log:
-    """Lists whose first k are random with probability gamma."""
+    """Make lists whose top k are random with probability gamma."""
     rng = np.random.default_rng(1)
     order = np.tile(np.arange(m), (n, 1))
     random = rng.random(n) < gamma

@@ -1,4 +1,4 @@
-"""Figures for learning with features, each a ratio or a limit measured in this run.
+"""Measure learning with features, each figure a ratio or a limit.
 
 The data has the shape of Yahoo LTRC set 1 (700 features, about 24 documents per query) with half of its queries,
 0.66 GB, shown in random order. Both sides of a ratio run in turns; times are of the processor, the best of the
@@ -43,7 +43,7 @@ HARRIE_O_PDGD = 1540  # impressions a second, 20 documents of 46 features: the f
 
 
 def numpy_loop(rounds: Rounds, sequence: Ints, seed: int) -> float:
-    """The default learner as one would write it first: mean NDCG@10."""
+    """Run a straightforward NumPy version of the default learner, and return mean NDCG@10."""
     rng = np.random.default_rng(seed)
     w = np.zeros(rounds.features.shape[1], dtype=np.float32)
     largest = squares = value = 0.0
@@ -73,7 +73,7 @@ def numpy_loop(rounds: Rounds, sequence: Ints, seed: int) -> float:
 
 @kernel
 def scores_only(features: Features, offsets: Ints, sequence: Ints, w: Features, out: Floats) -> None:
-    """What every learner must do at least: read the features of a list, and score it."""
+    """Do the minimum of every learner: read the features of a list, and score it."""
     for n in sequence:
         for row in range(offsets[n], offsets[n + 1]):
             out[row - offsets[n]] = dot(features[row], w)
@@ -126,7 +126,7 @@ def yahoo(table: Table) -> None:
 
 
 def step_by_step(table: Table) -> None:
-    """20 documents of 46 features, as in the figure of PDGD; relevance of what is on top is told."""
+    """Measure 20 documents of 46 features as in the figure of PDGD, with the relevance of the first revealed."""
     rounds = make_dataset(DatasetShape(2000, (20, 20), 46, (0.8, 0.13, 0.07)), np.random.default_rng(0)).rounds()
     lists, grades = rounds.features.reshape(2000, 20, 46), rounds.relevance.reshape(2000, 20)
 

@@ -1,4 +1,4 @@
-"""Figures for learners over a fixed set of items, each a ratio or a limit measured in this run.
+"""Measure learners for fixed items, each figure a ratio or a limit.
 
 Ratios are medians over repetitions in which both sides run one after the other, since machines are noisy.
 
@@ -31,7 +31,7 @@ def seconds(action: Callable[[], object]) -> float:
 
 
 def numpy_rtop1f(relevance: Floats, horizon: int, seed: int) -> Floats:
-    """Regret at checkpoints of RTop-1F as one would write it first, a NumPy call for each step of a round."""
+    """Run a straightforward NumPy version of RTop-1F, and return its regret at checkpoints."""
     rng = np.random.default_rng(seed)
     m = relevance.shape[1]
     blocks = max(1, min(round(m ** (-1 / 3) * horizon ** (2 / 3)), horizon // m))
@@ -64,7 +64,7 @@ def peekrank_rtop1f(rounds: Rounds, horizon: int) -> Floats:
 
 
 def against_numpy(m: int, horizon: int, repetitions: int = 7) -> tuple[float, float, float]:
-    """Nanoseconds of the processor a round of both, and the median ratio."""
+    """Return the CPU nanoseconds per round of both, and the median ratio."""
     rounds = CT15(m=m).rounds(horizon, np.random.default_rng(1))
     relevance = rounds.relevance.reshape(horizon, m).astype(np.float64)
     peekrank_rtop1f(rounds, horizon)
@@ -89,7 +89,7 @@ def nanoseconds(m: int) -> float:
 
 
 def threads() -> float:
-    """How much faster two threads do ten runs than one."""
+    """Return the speed-up of ten runs by two threads."""
     experiment = Experiment(("rtop1f",), "ct15:m=100", "dcg", k=1, horizon=100_000, runs=10)
 
     def with_workers(workers: int) -> float:

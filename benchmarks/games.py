@@ -1,4 +1,4 @@
-"""Figures for the game analyser and advice, each against its limit, measured in this run.
+"""Measure the game analyser and advice, each figure with its limit.
 
 python benchmarks/games.py
 """

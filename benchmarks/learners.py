@@ -1,4 +1,4 @@
-"""What a round costs each learner over a fixed set of items, beside sorting as many numbers, measured in this run.
+"""Measure the time per round of each learner for fixed items, relative to sorting as many numbers.
 
 The yardstick for m items is m uniforms from a NumPy generator and a full sort of them, by NumPy or in a compiled
 loop, whichever is faster for that m. Figures are medians over repetitions, ratios medians of those within a
@@ -38,21 +38,21 @@ MOST_GROWTH = float(SIZES[-1] * np.log(SIZES[-1]) / (SIZES[0] * np.log(SIZES[0])
 
 
 class Cost(NamedTuple):
-    """Microseconds a round, and how many times as long as the yardstick."""
+    """Microseconds per round, and the ratio to the yardstick."""
 
     us: float
     ratio: float
 
 
 def seconds(action: Callable[[], object]) -> float:
-    """Time on the processor: what else the machine does in between is not counted."""
+    """Return the CPU time, which excludes other work of the machine."""
     start = time.process_time()
     action()
     return time.process_time() - start
 
 
 def _draw_and_sort(rng: np.random.Generator, numbers: Floats, rounds: int) -> float:
-    """Draw and sort in each round; the sum of the largest numbers, so that nothing can be left out."""
+    """Draw and sort numbers in each round. Return the sum of the largest, so that no work is optimised away."""
     total = 0.0
     for _ in range(rounds):
         for i in range(len(numbers)):
@@ -72,7 +72,7 @@ def numpy_yardstick(rng: np.random.Generator, numbers: Floats, rounds: int) -> N
 
 
 def yardstick(m: int, rounds: int) -> Callable[[], object]:
-    """Whichever of the two is faster for m numbers."""
+    """Return the faster of the two sorts for m numbers."""
     rng, numbers = np.random.default_rng(2), np.empty(m)
     compiled_yardstick(rng, numbers, 1)
     ways = [lambda way=way: way(rng, numbers, rounds) for way in (compiled_yardstick, numpy_yardstick)]
@@ -80,7 +80,7 @@ def yardstick(m: int, rounds: int) -> Callable[[], object]:
 
 
 class Player(NamedTuple):
-    """A learner with what it is judged by, and how many answers it needs."""
+    """A learner with its measure and its k."""
 
     learner: Learner
     measure: Measure
@@ -88,7 +88,7 @@ class Player(NamedTuple):
 
 
 def player(name: str, m: int, horizon: int) -> Player | None:
-    """A learner for the first measure that it takes, with the fewest answers that will do; None if none will."""
+    """Make a learner for the first measure that it accepts, with the smallest k, or None if there is none."""
     for text, k in product(MEASURES, (1, 2, 3, 5, m - 1, m)):
         judged = measure(text)
         try:

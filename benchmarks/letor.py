@@ -1,4 +1,4 @@
-"""Figures for reading LETOR text, each beside other loaders where these are installed, measured in this run.
+"""Measure reading LETOR text, compared with other installed loaders.
 
 Every loader reads the same 200 MB file (136 features, six decimals) with one thread, in turns, after a small file
 that pays for compiling and importing. The best of the repetitions counts, and ratios are of processor time, since
@@ -35,7 +35,7 @@ REOPEN_LIMIT, SKLEARN_RATIO = 0.1, 15
 
 
 def write_text(path: Path, size: float) -> None:
-    """Ten queries again and again, each time with other numbers."""
+    """Write ten queries repeatedly, each time with other numbers."""
     data = make_dataset(BLOCK, np.random.default_rng(0))
     rows = [" ".join(f"{i}:{x:.6f}" for i, x in enumerate(row, 1)) for row in data.features.tolist()]
     lines = [
@@ -61,7 +61,7 @@ def with_xgboost(path: Path) -> object:
 
 
 def seconds(action: Callable[[], object]) -> tuple[float, float]:
-    """By the clock, and of the processor."""
+    """Return wall-clock time and CPU time."""
     begun, used = time.perf_counter(), time.process_time()
     action()
     return time.perf_counter() - begun, time.process_time() - used

@@ -1,4 +1,4 @@
-"""A round of NeighborhoodWatch2 against one dense solve, which the algorithm as printed needs in each round.
+"""Measure a round of NeighborhoodWatch2 against one dense solve, which the paper's version needs in each round.
 
 Ratios are medians over repetitions in which both sides run one after the other, on one thread, in processor time,
 since machines are noisy.
@@ -32,7 +32,7 @@ def seconds(action: Callable[[], object]) -> float:
 
 
 def dense(size: int, count: int) -> Callable[[], None]:
-    """Find shares p with p Q = p and sum 1, for a matrix Q of this size, so many times."""
+    """Solve p Q = p with sum 1 for a matrix Q of this size, repeatedly."""
     Q = np.random.default_rng(0).random((size, size))
     system = np.eye(size) - (Q / Q.sum(axis=1, keepdims=True)).T
     system[-1] = 1
@@ -47,7 +47,7 @@ def dense(size: int, count: int) -> Callable[[], None]:
 
 
 def microseconds(m: int, n: int, rounds: int, horizon: int, repetitions: int = 9) -> tuple[Floats, Floats]:
-    """Of a round, a solve with all actions, and one with all classes; and what these two are in rounds."""
+    """Times of a round, of a solve with all actions and of one with all classes, and their ratios to the round."""
     rng = np.random.default_rng(1)
     stream = fixed_items((rng.random((rounds, m)) < np.linspace(0.8, 0.2, m)).astype(int))
     learner, measure, checkpoints = (

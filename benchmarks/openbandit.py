@@ -1,4 +1,4 @@
-"""The same estimates as Open Bandit Pipeline 0.5.7 where both apply: one candidate seen, one that counts.
+"""Compare estimates with Open Bandit Pipeline 0.5.7 where both apply: k = 1, and only the first item counts.
 
 obp does not install with Python 3.11, and imports torch. Its estimators run all the same:
 
@@ -24,7 +24,7 @@ N, M = 2000, 6
 
 
 def estimators(folder: Path) -> Any:
-    """obp's module of estimators, without the rest of the package."""
+    """Import obp's module of estimators without the rest of the package."""
     torch: Any = types.ModuleType("torch")
     torch.Tensor = torch.tensor = torch.FloatTensor = type("Tensor", (), {})
     sys.modules["torch"] = torch

@@ -1,4 +1,4 @@
-"""What the report of a sweep with a million curve points takes to make and to open, and how large it is.
+"""Measure the time to make and to open the report of a sweep with a million curve points, and its size.
 
     python benchmarks/reports.py
 
@@ -30,12 +30,12 @@ FIVE = ("rtop1f", "rtop1f:order=fixed", "ftpl", "ftpl:epsilon=0.1", "uniform")
 
 
 def chromium() -> str | None:
-    """Where the browser of this machine is, if it has one."""
+    """Return the path of a browser, if there is one."""
     return next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
 
 def synthetic(sweep: Sweep) -> SweepResult:
-    """Curves as a sweep has them, made up: what they look like costs nothing to make."""
+    """Make up the curves of a sweep."""
     rng = np.random.default_rng(0)
     return SweepResult(sweep, [_made_up(setting, rng) for setting in sweep.settings])
 
@@ -64,7 +64,7 @@ def large(settings: int, runs: int, learners: tuple[str, ...] = FIVE) -> Sweep:
 
 
 def opened(path: Path, browser: str) -> tuple[float, float]:
-    """Seconds until the first setting is drawn, and another one after it was chosen."""
+    """Measure the seconds to draw the first setting, and another one after selecting it."""
     with sync_playwright() as playwright:
         window = playwright.chromium.launch(executable_path=browser, args=["--no-sandbox"])
         page = window.new_page(viewport={"width": 1280, "height": 900})

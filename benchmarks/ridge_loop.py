@@ -1,4 +1,4 @@
-"""Time of a round of ridge beside a NumPy loop of the same algorithm, sampling, and rtopkf.
+"""Measure a round of ridge against a NumPy loop of the same algorithm, sampling, and rtopkf.
 
 20 documents a list, the first one is seen, lists come once each; relevance is linear in the features up to noise.
 All run in turns; times are of the processor, one thread, the best of the repetitions, since machines are shared.
@@ -34,7 +34,7 @@ QUALITY = NDCG(10, no_relevant="skip")
 
 
 class Loop:
-    """Ridge with exploring by doubt, in NumPy."""
+    """Ridge with exploration by doubt in NumPy."""
 
     def __init__(self, d: int) -> None:
         self.V, self.b, self.w = np.zeros((d + 1, d + 1)), np.zeros(d + 1), np.zeros(d + 1)
@@ -44,11 +44,11 @@ class Loop:
         self.sum, self.squares = np.zeros(d), np.zeros(d)
 
     def scale(self) -> Floats:
-        """The variance of each column."""
+        """Return the variance of each column."""
         return self.squares / self.items - (self.sum / self.items) ** 2
 
     def rank(self, X: Floats, uniform: float) -> tuple[int, float]:
-        """The item to show first, and how often its answer counts."""
+        """Return the item to show first, and the weight of its feedback."""
         n, d = X.shape
         self.items += n
         self.sum += X.sum(0)

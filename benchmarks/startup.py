@@ -1,4 +1,4 @@
-"""What it takes to begin: seconds of the processor, user and system, of a process of its own, beside their limits.
+"""Measure start-up: CPU seconds, user and system, of separate processes, with their limits.
 
     python benchmarks/startup.py
 
@@ -47,7 +47,7 @@ ADVISE = ("advise", "dcg", "--m", "10", "--k", "1", "--horizon", "10000")
 
 
 def processor_seconds(arguments: tuple[str, ...], cache: Path) -> float:
-    """Seconds of the processor that a Python process takes, from its first to its last."""
+    """Measure the CPU seconds of a whole Python process."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(  # noqa: S603
@@ -61,14 +61,14 @@ def processor_seconds(arguments: tuple[str, ...], cache: Path) -> float:
 
 
 def warm(*arguments: str) -> float:
-    """Median over processes, after one that fills the cache."""
+    """Return the median over processes, after one that fills the cache."""
     with tempfile.TemporaryDirectory() as cache:
         processor_seconds(arguments, Path(cache))
         return median(processor_seconds(arguments, Path(cache)) for _ in range(TURNS))
 
 
 def cold(*arguments: str) -> float:
-    """Median over processes, each with an empty cache."""
+    """Return the median over processes, each with an empty cache."""
     with tempfile.TemporaryDirectory() as folder:
         return median(processor_seconds(arguments, Path(folder, str(turn))) for turn in range(COLD_TURNS))
 

@@ -1,4 +1,4 @@
-"""What a sweep costs beside its runs: against bare calls of `simulate`, and in tiny runs per second.
+"""Measure the overhead of a sweep against calls of `simulate`, and the number of tiny runs per second.
 
     python benchmarks/sweeps.py
 

@@ -1,4 +1,4 @@
-"""What watching a decision takes, of the processor: one by one, and in a log.
+"""Measure the CPU time to monitor a decision, one by one and in a log.
 
 python benchmarks/watching.py
 """
@@ -14,15 +14,15 @@ N, K = 20_000, 3
 
 
 def columns(n: int, m: int) -> tuple[np.ndarray, ...]:
-    """Decisions of a policy that explores with probability 0.1, a third of whose questions are answered."""
+    """Make decisions of a policy that explores with probability 0.1 with feedback for 30 % of the top items."""
     rng = np.random.default_rng(0)
     positions = np.tile(np.arange(m), (n, 1))
     for t in np.flatnonzero(rng.random(n) < 0.1):
         j = int(rng.integers(K, m))
         positions[t, K - 1], positions[t, j] = j, K - 1
     propensities = np.tile([1.0] * (K - 1) + [0.9] + [0.1 / (m - K)] * (m - K), n)
-    told = (positions < K) & (rng.random((n, m)) < 0.3)
-    answers = np.where(told, rng.random((n, m)) < 0.5, np.nan).ravel()
+    observed = (positions < K) & (rng.random((n, m)) < 0.3)
+    answers = np.where(observed, rng.random((n, m)) < 0.5, np.nan).ravel()
     return (
         np.arange(0, n * m + 1, m),
         np.tile(np.arange(m), n),
@@ -37,11 +37,11 @@ def main() -> None:
     for m in (10, 100):
         offsets, items, propensities, positions, answers, ks = columns(N, m)
         one = Outcome(items[:m], propensities[:m], positions[:m], answers[:m], K)
-        watch = Monitor()
+        monitor = Monitor()
 
-        def single(watch: Monitor = watch, one: Outcome = one) -> None:
+        def single(monitor: Monitor = monitor, one: Outcome = one) -> None:
             for _ in range(2_000):
-                watch.observe(one)
+                monitor.observe(one)
 
         def many(made: tuple[np.ndarray, ...] = (offsets, items, propensities, positions, answers, ks)) -> None:
             Monitor().observe_many(*made)

@@ -1,4 +1,4 @@
-"""All comparisons with other packages, one after the other, each in a process of its own.
+"""Run all comparisons with other packages, each in its own process.
 
 python benchmarks/peers
 """

@@ -1,4 +1,4 @@
-"""Finite games: what peekrank's analyser says of them, beside pmlib's rules, and how long it takes.
+"""Compare the rates of finite games by peekrank's analyser with pmlib's rules, and measure the time.
 
 pmlib (github.com/TanguyUrvoy/pmlib, 2017) is written for Python 2 and the Parma Polyhedra Library, and is not run
 here. What is compared is what it publishes: its games, and its rules as its source states them. Cells, and what is
@@ -31,7 +31,7 @@ from peekrank.games.rates import Rate
 
 
 class Case(NamedTuple):
-    """A game and the rate that the literature, or a theorem, gives it."""
+    """A game and its rate by the literature or by a theorem."""
 
     name: str
     make: Callable[[], Game]
@@ -41,7 +41,7 @@ class Case(NamedTuple):
 
 
 def duel(arms: int) -> Game:
-    """Pull two arms, or one twice; see which of them wins, and lose the mean of what both lose."""
+    """Make the duelling bandit: pull two arms, see which wins, and lose the mean of both losses."""
     outcomes = list(product((0, 1), repeat=arms))
     pairs = list(combinations_with_replacement(range(arms), 2))
     return Game.of(
@@ -51,12 +51,12 @@ def duel(arms: int) -> Game:
 
 
 def never_played() -> Game:
-    """Two actions that tell all that matters of them, and one that is never best and cannot be estimated."""
+    """Make a game with two informative actions, and one that is never best and cannot be estimated."""
     return Game.of([[0, 1, 1], [1, 0, 0], [2, 2, 3]], [["x", "y", "y"]] * 3)
 
 
 def one_way_out() -> Game:
-    """Each action loses nothing for one of three outcomes, and tells whether it was another one."""
+    """Make a game in which each action has zero loss for one of three outcomes and reveals whether it occurred."""
     return Game.of(
         [[1, 1, 0], [0, 1, 1], [1, 0, 1]],
         [["a", "b", "b"], ["b", "a", "b"], ["b", "b", "a"]],
@@ -89,7 +89,7 @@ def cases() -> Iterator[Case]:
 
 
 def by_pmlibs_rules(found: Analysis) -> Rate:
-    """The class that pmlib's rules give a game.
+    """Return the class of a game by pmlib's rules.
 
     Trivial if just one action is ever best; else intractable if the feedback of all actions does not tell the loss
     difference of every pair; else easy if that of N+ does for neighbours, hard if not. Degenerate actions count as

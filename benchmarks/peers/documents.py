@@ -1,4 +1,4 @@
-"""Lists of documents with features of their own, of which the first is seen."""
+"""Task with lists of documents with features; the first document gets feedback."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ DOCUMENTS = DatasetShape(2000 + TESTED, (20, 20), 46, (0.8, 0.13, 0.07))
 
 
 def documents(seed: int) -> Task:
-    """Lists that come once each, relevance being linear in the features up to noise; others are for the test."""
+    """Make lists that occur once, with relevance that is linear in the features plus noise, and test lists."""
     rounds = make_dataset(DOCUMENTS, drawn(seed)).rounds()
     queries, m, d = DOCUMENTS.queries - TESTED, DOCUMENTS.documents[1], DOCUMENTS.features
     rows = queries * m
@@ -43,7 +43,7 @@ def documents(seed: int) -> Task:
 
 
 class RiverRegression:
-    """A regression of relevance that the user of river puts together, exploring by chance."""
+    """A regression of relevance with river that explores at random."""
 
     def __init__(self, task: Task, seed: int) -> None:
         from river import linear_model, preprocessing

@@ -1,4 +1,4 @@
-"""A fixed set of items, of which the first is seen."""
+"""Task with fixed items; the first item gets feedback."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ONE_ARM = "picks one item; the order is by the means of what the items told"
 
 
 def coins(seed: int) -> Task:
-    """Independent coins, their probabilities evenly spread, in random order."""
+    """Make independent items with evenly spaced means in random order."""
     rng = drawn(seed)
     worth = rng.permutation(np.linspace(0.9, 0.1, ITEMS))
     rounds = Bernoulli(means=tuple(worth)).rounds(COINS, rng)
@@ -43,7 +43,7 @@ def coins(seed: int) -> Task:
 
 
 class Arms:
-    """One item a round, ordered in the end by the means of what they told; those never seen come last."""
+    """A bandit that shows one item per round. It is ranked by mean feedback; unseen items come last."""
 
     m: int
 
@@ -65,7 +65,7 @@ class RiverArms(Arms):
 
 
 class MabwiserArms(Arms):
-    """It must have been fitted before it chooses: to one answer of each item."""
+    """A bandit that must be fitted before its first choice, to one grade of each item."""
 
     def __init__(self, policy: Any, batch: int, task: Task, seed: int) -> None:
         items = list(range(task.m))

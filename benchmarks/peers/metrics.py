@@ -1,4 +1,4 @@
-"""Measures of 20,000 queries beside scikit-learn, ranx and pytrec_eval: the same values, and how long they take.
+"""Compare measures of 20,000 queries with scikit-learn, ranx and pytrec_eval: values and time.
 
 Each gets what it is made for before the clock starts: peekrank rankings, scikit-learn scores, ranx its Qrels and
 Run, pytrec_eval its dictionaries. All are warm, use one thread, and take turns; times are of the processor, the
@@ -38,7 +38,7 @@ OURS, OURS_TOO = "peekrank, rankings", "peekrank, sorting scores first"
 
 
 class Question(NamedTuple):
-    """A measure in the words of each; None where one has none. Conventions are those that all of them share."""
+    """A measure by its name in each package, or None. Conventions are those that all of them share."""
 
     name: str
     ours: Measure
@@ -58,7 +58,7 @@ QUESTIONS = (
 
 
 def dictionaries(table: Grades | Floats) -> dict[str, dict[str, Any]]:
-    """Queries, and their documents, by name."""
+    """Queries and their documents by name."""
     documents = [f"d{i}" for i in range(table.shape[1])]
     return {f"q{q}": dict(zip(documents, row, strict=True)) for q, row in enumerate(table.tolist())}
 
@@ -66,7 +66,7 @@ def dictionaries(table: Grades | Floats) -> dict[str, dict[str, Any]]:
 def contestants(
     asked: Question, relevance: Grades, scores: Floats, rankings: Ints
 ) -> dict[str, tuple[str, Callable[[], float]]]:
-    """How the task differs, and what computes the mean, by name."""
+    """The difference of the task, and the function for the mean, by name."""
 
     def ours(sort: bool) -> float:
         shown = np.argsort(-scores, axis=1, kind="stable") if sort else rankings
@@ -126,7 +126,7 @@ def compare(asked: Question, documents: int, queries: int, table: Table) -> None
 
 
 def ties(table: Table) -> None:
-    """Three documents of which two have the same score: the one position where values differ."""
+    """Compare three documents of which two have the same score, the only case where values differ."""
     relevance, scores = np.array([[0, 2, 1]], np.uint8), np.array([[1.0, 1.0, 0.0]])
     asked = QUESTIONS[0]
     found = contestants(asked, relevance, scores, np.argsort(-scores, axis=1, kind="stable"))

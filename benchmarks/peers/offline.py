@@ -1,4 +1,4 @@
-"""Held-out NDCG@10 beside LambdaMART of LightGBM: what rankers are worth that are learned from everything.
+"""Compare held-out NDCG@10 with LightGBM's LambdaMART, which trains on all relevances.
 
 RTop-kF passes over the training lists and sees 1, 2 or 5 relevances a round; ListNet and LambdaMART see all. Then
 each orders lists that it has not learned from. Learners, splits and LambdaMART are those of experiments/judged.py.
@@ -41,7 +41,7 @@ DIFFERS = {
 
 
 def shuffled(rounds: Rounds, seed: int) -> Rounds:
-    """The same lists in random order."""
+    """Shuffle the lists."""
     lengths = np.diff(rounds.offsets)
     order = np.random.default_rng(seed).permutation(len(lengths))
     rows = np.concatenate([np.arange(rounds.offsets[n], rounds.offsets[n + 1]) for n in order])
@@ -49,7 +49,7 @@ def shuffled(rounds: Rounds, seed: int) -> Rounds:
 
 
 def split(rounds: Rounds) -> Split:
-    """A fifth of the lists to test on, a fifth of the others to stop by, the rest to learn from."""
+    """Split lists: a fifth for testing, a fifth of the rest for early stopping, the others for training."""
     rest, test = divided(rounds)
     train, validation = divided(rest)
     return Split(train, validation, test)

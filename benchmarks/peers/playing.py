@@ -1,4 +1,4 @@
-"""How tasks are played: step by step by anybody, and by the compiled loop."""
+"""Tasks, and two ways to run them: step by step for any package, and by the compiled loop."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Log = Sequence[tuple[Sequence[int], Sequence[int]]]  # what was seen and told, r
 
 
 class Task(NamedTuple):
-    """Rounds to learn from, and lists that the order which comes out is held against."""
+    """Rounds for training, and test lists for the final order."""
 
     title: str
     rounds: Rounds
@@ -48,12 +48,12 @@ class Task(NamedTuple):
 
 class Player(Protocol):
     def choose(self, t: int) -> Sequence[int]:
-        """The items that are seen in round t, from the top."""
+        """Return the items with feedback in round t, from the top."""
 
     def learn(self, t: int, seen: Sequence[int], told: Sequence[int]) -> None: ...
 
     def orders(self, log: Log) -> Ints:
-        """Of the items of each test list; what was seen and told is there for those who need it."""
+        """Return the scores of the items of each test list, given the logged feedback."""
 
 
 class Result(NamedTuple):
@@ -69,12 +69,12 @@ class Contestant(NamedTuple):
 
 
 def drawn(seed: int) -> np.random.Generator:
-    """For tasks: another one than players make of the seed."""
+    """Make the generator of a task, which differs from that of the players for the same seed."""
     return np.random.default_rng((seed, 1))
 
 
 def stepwise(make: Callable[[Task, int], Player]) -> Callable[[Task, int], Result]:
-    """One round after the other."""
+    """Run one round after the other."""
 
     def play(task: Task, seed: int) -> Result:
         player, grades = make(task, seed), task.grades
@@ -95,7 +95,7 @@ def stepwise(make: Callable[[Task, int], Player]) -> Callable[[Task, int], Resul
 
 
 def compiled(learner: Learner) -> Callable[[Task, int], Result]:
-    """What `simulate` does, with the agent at hand afterwards."""
+    """Run the compiled loop like `simulate`, and keep the agent."""
 
     def play(task: Task, seed: int) -> Result:
         player, end = Ours(learner, task, seed), np.array([len(task.rounds.offsets) - 1])
@@ -110,7 +110,7 @@ def quality(task: Task, orders: Ints) -> float:
 
 
 def at_random(task: Task) -> float:
-    """Quality of random orders."""
+    """Measure the quality of random orders."""
     many = task._replace(worth=np.resize(task.worth, (TESTED, task.m)))
     return quality(many, descending(drawn(0).random(many.worth.shape)))
 
@@ -141,18 +141,18 @@ class Ours:
 
 
 def numbers(x: Sequence[float]) -> str:
-    """As Vowpal Wabbit reads them."""
+    """Format features for Vowpal Wabbit."""
     return " ".join(f"{f}:{value:.6g}" for f, value in enumerate(x))
 
 
 class Wabbit:
-    """Vowpal Wabbit, asked for its best item, then for the best of the others, and so on."""
+    """Vowpal Wabbit, which chooses its best item, then the best of the others, and so on."""
 
     def __init__(self, options: str, seed: int) -> None:
         self.model = import_module("vowpalwabbit").Workspace(f"{options} --quiet --random_seed {seed + 1}")
 
     def in_turn(self, m: int, best: Callable[[list[int]], int]) -> list[int]:
-        """The items that QUALITY looks at, then the others."""
+        """Return the items that QUALITY evaluates, then the others."""
         left = list(range(m))
         found = [left.pop(best(left)) for _ in range(min(m, QUALITY.cutoff or m))]
         return found + left

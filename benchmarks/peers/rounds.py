@@ -1,4 +1,4 @@
-"""Rounds a second beside river, mabwiser, contextualbandits and Vowpal Wabbit, and what each learned in them.
+"""Compare rounds per second and quality with river, mabwiser, contextualbandits and Vowpal Wabbit.
 
 Three tasks: a fixed set of items; lists of documents with features of their own; a fixed set of items for users
 with features. In each of them all see the relevance of as many items a round, and the same loop plays them step by
@@ -39,7 +39,7 @@ SEEDS = 5
 
 
 def compare(make: Callable[[int], Task], contestants: Sequence[Contestant], seeds: int) -> Table:
-    """All of them, seed after seed; the first one is what the others are held against."""
+    """Run all contestants for each seed. The first one is the reference."""
     tasks = [make(seed) for seed in range(seeds)]
     for contestant in contestants:
         if contestant.name.startswith("peekrank"):

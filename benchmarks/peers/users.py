@@ -1,4 +1,4 @@
-"""A fixed set of items for users with features, of which the first few are seen."""
+"""Task with fixed items for users with features; the top items get feedback."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ USERS, MENU, TRAITS, SEEN = 1000, 20, 16, 5
 
 
 def users(seed: int) -> Task:
-    """Each item is relevant with a probability that depends on the user: a logistic function of the user's features.
+    """Make items whose relevance probability is a logistic function of the user's features.
 
     A list of peekrank has the user's features once for each item, in columns of its own, and zeros elsewhere.
     """
@@ -74,7 +74,7 @@ class RiverUsers:
 
 
 class MabwiserUsers:
-    """It must have been fitted before it chooses: to one answer of each item."""
+    """A policy that must be fitted before its first choice, to one grade of each item."""
 
     def __init__(self, task: Task, seed: int) -> None:
         items, package = list(range(task.m)), import_module("mabwiser.mab")
@@ -95,7 +95,7 @@ class MabwiserUsers:
 
 
 class ContextualUsers:
-    """It must have been fitted before it chooses several: to one answer of each item."""
+    """A policy for several items that must be fitted before its first choice, to one grade of each item."""
 
     def __init__(self, task: Task, seed: int) -> None:
         online = import_module("contextualbandits.online")

@@ -1,1 +1,1 @@
-"""Mutants of every kind of file that peekrank reads: see CONTRIBUTING.md."""
+"""A fuzzer for every kind of file that peekrank reads: see CONTRIBUTING.md."""

@@ -1,4 +1,4 @@
-"""Try mutants of every kind of file that peekrank reads.
+"""Fuzz every kind of file that peekrank reads.
 
 PYTHONPATH=scripts:tests python -m fuzz --help
 
@@ -27,7 +27,7 @@ _MOST_FINDINGS = 20  # kinds of faults after which a target is given up
 
 @dataclass
 class Report:
-    """What came of a target."""
+    """The result of a target."""
 
     mutants: int = 0
     read: int = 0
@@ -37,7 +37,7 @@ class Report:
 
 
 def fuzz(name: str, given: Namespace, seconds: float) -> Report:
-    """Try the mutants of a target, in processes one after the other, until they are done or the time is over."""
+    """Try the mutants of a target in consecutive processes until they are done or the time is over."""
     report, target, start = Report(), make_target(name), time.monotonic()
     mutants, seed, out = given.mutants or sys.maxsize, given.seed, given.out
     while report.mutants < mutants and len(report.findings) < _MOST_FINDINGS:
@@ -70,7 +70,7 @@ def fuzz(name: str, given: Namespace, seconds: float) -> Report:
 
 
 def main() -> int:
-    """Fuzz the targets asked for and say what came of it; 1 if anything was found."""
+    """Fuzz the selected targets and print the results. Returns 1 if there are findings."""
     parser = ArgumentParser(prog="fuzz", description="Try mutants of files that peekrank reads.")
     parser.add_argument("--target", choices=[*TARGETS, "broken"], help="one kind of file; by default all")
     parser.add_argument("--mutants", type=int, help="how many of each kind")

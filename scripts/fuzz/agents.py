@@ -1,4 +1,4 @@
-"""Saved agents with other numbers and descriptions, sealed anew; and a few rounds with what is read of them."""
+"""Mutants of saved agents with valid checksums, and a few rounds with the agents that load."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ _INTS = (*range(-2, 10), 39, 40, 41, 64, 1000, 2**31, 2**40, 2**53, 2**63 - 1, -
 
 
 class Parts(NamedTuple):
-    """A saved agent taken apart: its head, its description, and its memory."""
+    """The parts of a saved agent: head, description and arrays."""
 
     head: bytes
     about: dict[str, Any]
@@ -69,12 +69,12 @@ class Parts(NamedTuple):
 
 
 def samples() -> tuple[bytes, ...]:
-    """Agents after some rounds, as they are saved."""
+    """Make saved agents after some rounds."""
     return tuple(_played(*each).dump() for each in SAVED)
 
 
 def mutate(rng: Random, parts: list[Parts]) -> bytes:
-    """An agent with other numbers in its memory, or another description, or other bytes."""
+    """Mutate the arrays, the description or the bytes of a saved agent."""
     head, about, arrays = rng.choice(parts)
     arrays = [array.copy() for array in arrays]
     kind = rng.random()
@@ -90,7 +90,7 @@ def mutate(rng: Random, parts: list[Parts]) -> bytes:
 
 
 def parts_of(blob: bytes, agent: Agent) -> Parts:
-    """A saved agent taken apart."""
+    """Split a saved agent into its parts."""
     end = _HEAD + _LENGTH + int.from_bytes(blob[_HEAD : _HEAD + _LENGTH], "big")
     about = json.loads(blob[_HEAD + _LENGTH : end])
     arrays, state = [], agent.state
@@ -132,7 +132,7 @@ def _change(rng: Random, array: np.ndarray[Any, Any]) -> None:
 
 
 def read(path: Path) -> Agent:
-    """Load an agent; an error names the file."""
+    """Load an agent. Errors name the file."""
     try:
         return Agent.load(path.read_bytes())
     except ValueError as error:
@@ -140,7 +140,7 @@ def read(path: Path) -> Agent:
 
 
 def use(agent: Agent) -> None:
-    """Play some rounds, some of them unanswered or answered late, and look at the agent and save it in between."""
+    """Run some rounds, with missing and late feedback, and inspect and save the agent in between."""
     rng = np.random.default_rng(0)
     _, d, k = agent.shape
     n = min(agent.shape.m, 50)

@@ -1,4 +1,4 @@
-"""Mutants tried in this process, which may die of one: where it is, is in a file.
+"""A batch of mutants in one process, which may crash. A file records its progress.
 
 python -m fuzz.batch TARGET SEED FIRST LAST SECONDS PATIENCE FOLDER
 """
@@ -28,34 +28,34 @@ _MOST_WORDS = 1000  # characters of a message
 
 
 class State(NamedTuple):
-    """How far a batch is."""
+    """The progress of a batch."""
 
     at: int
     read: int
     refused: int
 
     def save(self, file: int) -> None:
-        """Write it where another process can read it."""
+        """Write the progress to a file for another process."""
         os.pwrite(file, struct.pack("<3q", *self), 0)
 
     @classmethod
     def load(cls, folder: Path) -> State:
-        """How far the batch of a folder is, or was when it died."""
+        """Read the progress of the batch of a folder."""
         return cls(*struct.unpack("<3q", (folder / STATE).read_bytes()))
 
 
 def make_target(name: str) -> Target:
-    """The target of this name."""
+    """Return the target of this name."""
     return broken() if name == broken.__name__ else TARGETS[name]()
 
 
 def make_mutant(target: Target, name: str, seed: int, number: int) -> bytes:
-    """The mutant of this number."""
+    """Make the mutant of this number."""
     return target.mutate(Random(f"{name} {seed} {number}"))  # noqa: S311
 
 
 def verdict(target: Target, path: Path) -> str:
-    """Whether a file is "read" or "refused", or else what is wrong with how it was read."""
+    """Return "read" or "refused", or a description of what went wrong."""
     try:
         value = target.read(path)
     except (ValueError, MemoryError) as error:
@@ -72,7 +72,7 @@ def verdict(target: Target, path: Path) -> str:
 
 
 def _refusal(error: Exception, name: str) -> str:
-    """Whether an error is one that people can do something with."""
+    """Return whether an error is one that users can act on."""
     message = str(error)
     if name not in message or not message:
         return _fault(error, "a message that does not name the file,")
@@ -88,7 +88,7 @@ def _fault(error: Exception, where: str) -> str:
 
 
 def limit_memory() -> None:
-    """Allow this process a gigabyte more than it has."""
+    """Limit this process to one gigabyte more than it uses now."""
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     limit = pages * resource.getpagesize() + _MEMORY
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
@@ -96,7 +96,7 @@ def limit_memory() -> None:
 
 
 def main(name: str, seed: int, first: int, last: int, seconds: float, patience: float, folder: Path) -> None:
-    """Try mutants, and print a line of JSON for each that was not read as it should be."""
+    """Try mutants, and print a line of JSON for each finding."""
     warnings.simplefilter("error")
     warnings.simplefilter("ignore", ShortHorizonWarning)
     target = make_target(name)

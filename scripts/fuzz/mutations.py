@@ -1,4 +1,4 @@
-"""Mutations of bytes and of JSON values, drawn from a generator: the same seed makes the same mutant."""
+"""Random mutations of bytes and of JSON values. The same seed makes the same mutant."""
 
 from __future__ import annotations
 
@@ -39,20 +39,20 @@ _VALUES: tuple[Any, ...] = (
 
 
 class Pool(NamedTuple):
-    """What mutants are made from: files as they should be, and parts to put in or to replace others by."""
+    """The material of mutants: valid files, and fragments to insert or to substitute."""
 
     samples: Sequence[bytes]
     words: Sequence[bytes]
 
 
 def pool(samples: Sequence[str | bytes], words: str = "") -> Pool:
-    """Samples, and words separated by blanks besides those that harm any text."""
+    """Make material from samples, words separated by blanks, and words that can break any text."""
     made = [sample.encode() if isinstance(sample, str) else sample for sample in samples]
     return Pool(made, (*_FRAGMENTS, *words.encode().split()))
 
 
 def mutant(rng: Random, pool: Pool) -> bytes:
-    """One of the samples after one to four changes."""
+    """Return one of the samples after one to four changes."""
     data = rng.choice(pool.samples)
     for _ in range(rng.choice((1, 1, 1, 2, 2, 3, 4))):
         data = rng.choice(_CHANGES)(rng, data, pool)[:MOST_BYTES]
@@ -62,7 +62,7 @@ def mutant(rng: Random, pool: Pool) -> bytes:
 
 
 def json_mutant(rng: Random, value: Any) -> Any:
-    """A copy of a JSON value after one to four changes of its parts."""
+    """Return a copy of a JSON value after one to four changes of its parts."""
     value = deepcopy(value)
     for _ in range(rng.choice((1, 1, 1, 2, 3, 4))):
         holders = list(_holders(value))
@@ -73,13 +73,13 @@ def json_mutant(rng: Random, value: Any) -> Any:
 
 
 def json_bytes(value: Any, **options: Any) -> bytes:
-    """A JSON value as a file; what stands for lists within lists is written as these."""
+    """Encode a JSON value, and expand placeholders for deeply nested lists."""
     text = json.dumps(value, **options).encode()
     return re.sub(rb'"nest(\d+)"', lambda found: b"[" * int(found[1]) + b"]" * int(found[1]), text)
 
 
 def number_mutant(rng: Random, item: float) -> float:
-    """Another number, near or far."""
+    """Return another number, near or far."""
     far = (
         0,
         -1,
@@ -100,7 +100,7 @@ def number_mutant(rng: Random, item: float) -> float:
 
 
 def _holders(value: Any) -> Any:
-    """The lists and objects within a value that have parts, itself included."""
+    """List the non-empty lists and objects within a value, including itself."""
     waiting = [value]
     while waiting:
         here = waiting.pop()
@@ -181,7 +181,7 @@ def _fields(rng: Random, data: bytes, _pool: Pool) -> bytes:
 
 
 def _rearranged(rng: Random, data: bytes, mark: bytes) -> bytes:
-    """A part between marks removed, doubled, moved, or repeated many times."""
+    """Remove, double, move or repeat a part between marks."""
     parts = data.split(mark)
     at, to = rng.randrange(len(parts)), rng.randrange(len(parts))
     change = rng.randrange(4)
@@ -204,7 +204,7 @@ def _nest(rng: Random, data: bytes, _pool: Pool) -> bytes:
 
 
 def _compressed(rng: Random, data: bytes) -> bytes:
-    """A gzip file of the data, or of very many copies, as it should be or damaged."""
+    """Compress the data, or very many copies, by gzip, and damage the file or not."""
     if rng.random() < 0.2 and data:
         data *= rng.choice((50, _BOMB)) // len(data) + 1
     packed = bytearray(gzip.compress(data[:_BOMB], compresslevel=1, mtime=0))

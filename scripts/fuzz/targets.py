@@ -1,4 +1,4 @@
-"""The kinds of files that peekrank reads, each with samples, mutants, its reader, and a use of what was read."""
+"""The kinds of files that peekrank reads, each with samples, mutants, its reader, and a use of the result."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _text(suffix: str, made: Pool, read: Callable[[Path], Any], use: Callable[[A
 
 
 def letor() -> Target:
-    """LETOR and SVMlight text, plain or gzip."""
+    """Make the target for LETOR and SVMlight text, plain or gzip."""
     samples = (
         "2 qid:7 1:0.5 3:1e-2\n0 qid:4\n1 qid:7 2:1 # late\n",
         "# head\n\n1 qid:1 0:3 1:-2 2:7 #docid = GX000-00 inc = 1\r\n0 qid:1 0:0.125\r\n3 qid:2 2:16777217.0\r\n",
@@ -86,7 +86,7 @@ def letor() -> Target:
 
 
 def groups() -> Target:
-    """Sizes of queries in a file beside a text."""
+    """Make the target for group files."""
     text = "".join(f"{n % 3} 1:{n} 2:{n / 3:.2f}\n" for n in range(9))
 
     def read(path: Path) -> Dataset:
@@ -99,7 +99,7 @@ def groups() -> Target:
 
 
 def peek() -> Target:
-    """Data sets in one file, with headers that were changed and sealed anew."""
+    """Make the target for .peek files, with mutated headers and valid checksums."""
     samples = _peek_samples()
 
     def mutate(rng: Random) -> bytes:
@@ -126,7 +126,7 @@ def peek() -> Target:
 
 
 def orders() -> Target:
-    """PrefLib orders, complete with ties."""
+    """Make the target for PrefLib orders with ties."""
     samples = (
         "# NUMBER ALTERNATIVES: 4\n# NUMBER VOTERS: 6\n3: 1,2,{3,4}\n2: {4,3,2},1\n1: 4,3,2,1\n",
         "# NUMBER ALTERNATIVES: 2\n# ALTERNATIVE NAME 1: a\n# ALTERNATIVE NAME 2: b\n 1 : { 2, 1 }\n4:2,1\n",
@@ -137,7 +137,7 @@ def orders() -> Target:
 
 
 def ratings() -> Target:
-    """Ratings as CSV."""
+    """Make the target for ratings as CSV."""
     samples = (
         "a,b,c\n1,2,3\n,4.5,\n-1,0,1e3\n",
         '"one","two, or so"\n1,2\n"3",4\n',
@@ -148,7 +148,7 @@ def ratings() -> Target:
 
 
 def game_csv() -> Target:
-    """Games as tables of losses and feedback."""
+    """Make the target for games as tables of losses and feedback."""
     samples = (
         ", good, rotten\n eat, 0, 1\n bin, 1/2, 0.1\n\n sweet, sour\n -, -",
         "0\t1\n1\t0\n\na\tb\na\ta\n",
@@ -158,7 +158,7 @@ def game_csv() -> Target:
 
 
 def game_json() -> Target:
-    """Games as JSON."""
+    """Make the target for games as JSON."""
     values = (
         {"loss": [[0, 1], ["1/2", 0.1]], "feedback": [["a", "b"], [None, True]], "actions": ["eat", "bin"]},
         {"loss": [[0, 1, 2], [2, 1, 0]], "feedback": [[[0, 1], [0, 1], [1, 1]], [0, 1, 2]], "outcomes": [1, 2, 3]},
@@ -167,7 +167,7 @@ def game_json() -> Target:
 
 
 def adversary() -> Target:
-    """Certificates of hopeless games, from which adversaries are read."""
+    """Make the target for certificates of hopeless games."""
     proof = certificate(analyse(ranking_game("ndcg", 3, 1)))
     small = {"game": {"outcomes": ["0 0", "0 1", "1 1"]}, "adversaries": {"p": [0.5, 0.25, 0.25], "q": [0, 0, 1]}}
     return _json(
@@ -176,7 +176,7 @@ def adversary() -> Target:
 
 
 def sweep() -> Target:
-    """Sweeps as TOML."""
+    """Make the target for sweeps as TOML."""
     small = Sweep(
         "s", ("uniform", "blockftrl", "ftpl"), ("ct15:m=4",), ("p@1+sum",), (1, 2), (50,), runs=2, same_rounds=True
     )
@@ -191,7 +191,7 @@ def sweep() -> Target:
 
 
 def model() -> Target:
-    """Learned rankers as JSON, changed and sealed anew."""
+    """Make the target for models as JSON with valid checksums."""
     contents = _model_contents()
 
     def mutate(rng: Random) -> bytes:
@@ -207,14 +207,14 @@ def model() -> Target:
 
 
 def agent() -> Target:
-    """Saved agents of every learner."""
+    """Make the target for saved agents of every learner."""
     blobs = agents.samples()
     parts = [agents.parts_of(blob, Agent.load(blob)) for blob in blobs]
     return Target(".agent", blobs, partial(agents.mutate, parts=parts), agents.read, agents.use)
 
 
 def broken() -> Target:
-    """A reader with six faults, by which the fuzzer itself is tried; it is not among `TARGETS`."""
+    """Make a reader with six planted faults that tests the fuzzer. It is not among `TARGETS`."""
 
     def read(path: Path) -> int:
         digit = path.read_bytes()[0] - ord("0")
@@ -239,12 +239,12 @@ def broken() -> Target:
 
 
 def log() -> Target:
-    """Logs of decisions as JSON lines."""
+    """Make the target for decision logs as JSON lines."""
     return _lines(read_log, estimate_curve)
 
 
 def watched() -> Target:
-    """The same, as they are watched while they grow."""
+    """Make the target for logs that are monitored while they grow."""
 
     def read(path: Path) -> Monitor:
         return monitor_log(path, lambda low, high: Monitor(0.01, grades=(low, high)), lambda _: None, window=2)
@@ -253,7 +253,7 @@ def watched() -> Target:
 
 
 def _lines(read: Callable[[Path], Any], use: Callable[[Any], object]) -> Target:
-    """Logs with mutants of their bytes, or of the objects in their lines."""
+    """Make logs with mutated bytes, or mutated objects in their lines."""
     records: list[Any] = [{"format": "peekrank-log", "version": 1, "min_feedback": 0.0, "max_feedback": 1.0}]
     for t in range(6):
         shown = {"k": 2, "candidates": ["a", "b", "c"], "position": [t % 3, (t + 1) % 3, (t + 2) % 3]}
