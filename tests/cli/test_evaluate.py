@@ -142,4 +142,6 @@ def test_learning_from_files_is_logged_and_evaluated() -> None:
     ranks = by_model(written, load_model(model), "ours").ranks
     assert ranks is not None
     assert ranks.reshape(300, 5).tolist() == by_hand
-    assert "--log needs exactly one learner, got 2" in refused("train", "train.txt", "ridge", "uniform", "--log", "x.jsonl")
+    assert "--log needs exactly one learner, got 2" in refused(
+        "train", "train.txt", "ridge", "uniform", "--log", "x.jsonl"
+    )
