@@ -40,7 +40,7 @@ def learner(text: str, **context: Any) -> Learner:
 
     >>> from peekrank.measures import DCG
     >>> learner("rtop1f:order=fixed", measure=DCG(), horizon=10_000)
-    RTop1F(measure=DCG(cutoff=None, gains='exponential'), horizon=10000, max_grade=1, order='fixed', blocks=None, ...)
+    RTop1F(measure=DCG(cutoff=None, gains='exponential'), horizon=10000, max_grade=1, order='fixed', ...)
     """
     made: Learner = parse("learner", LEARNERS, text, **context)
     return made
