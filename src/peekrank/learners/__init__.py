@@ -38,9 +38,9 @@ def learner(text: str, **context: Any) -> Learner:
 
     `context` fills fields that the specification leaves open, if the learner has them.
 
-    >>> from peekrank.measures import DCG >>> learner("rtop1f:order=fixed", measure=DCG(), horizon=10_000)
-    RTop1F(measure=DCG(cutoff=None, gains='exponential'), horizon=10000, max_grade=1, order='fixed', blocks=None,
-    ...)
+    >>> from peekrank.measures import DCG
+    >>> learner("rtop1f:order=fixed", measure=DCG(), horizon=10_000)
+    RTop1F(measure=DCG(cutoff=None, gains='exponential'), horizon=10000, max_grade=1, order='fixed', ...)
     """
     made: Learner = parse("learner", LEARNERS, text, **context)
     return made
