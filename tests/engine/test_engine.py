@@ -319,7 +319,7 @@ def test_agent_refuses_what_does_not_fit() -> None:
         other.update(other.rank(), [1, 2])
     with pytest.raises(ValueError, match=r"ranking of the decision .*: must hold each of 0 to 3 once"):
         agent.update(agent.rank()._replace(ranking=np.array([0, 1, 2, 9])), [1, 0])
-    with pytest.raises(ValueError, match="the token of this decision is not one of this agent's"):
+    with pytest.raises(ValueError, match="the token of this decision is not from this agent"):
         other.update(other.rank()._replace(token=np.array([1.0, 2.0, 1.0])), [1, 0])
     with pytest.raises(ValueError, match=r"features of shape \(4, 3\)"):
         agent.rank(np.zeros((4, 3)))
