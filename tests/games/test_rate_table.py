@@ -35,7 +35,7 @@ def test_usual_measures_are_all_with_cut_offs_in_range(m: int, grades: int) -> N
 def test_theorems_and_definitions_give_one_table() -> None:
     table = tabulate(m=3, source="both")
     assert rates(table) == {
-        "p@2+sum": ["sqrt(T)"] * 3,
+        "p@2": ["sqrt(T)"] * 3,
         "dcg@2": ["T^(2/3)", "sqrt(T)", "sqrt(T)"],
         "dcg": ["T^(2/3)", "sqrt(T)", "sqrt(T)"],
         "rbp": ["T^(2/3)", "sqrt(T)", "sqrt(T)"],
@@ -126,7 +126,7 @@ def test_progress_goes_up_to_the_end() -> None:
     [(1, 2, "both"), (5, 2, "both"), (6, 2, "theorem"), (4, 3, "both"), (2, 30, "theorem"), (10**6, 2, "theorem")],
 )
 def test_sensible_source(m: int, grades: int, expected: str) -> None:
-    assert sensible_source(m, grades, most=4000) == expected
+    assert sensible_source(m, grades, max_entries=4000) == expected
 
 
 def test_bad_parameters() -> None:
