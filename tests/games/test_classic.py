@@ -249,7 +249,7 @@ def test_the_blind_pair_of_prices() -> None:
         (lambda: dynamic_pricing([1, 1, 2]), "must be at least 3 ascending"),
         (lambda: dynamic_pricing([1, 2, 3], 0), "cost = 0: must be positive"),
         (lambda: posted_price([0, 1]), "price 0: must be positive"),
-        (lambda: posted_price([1]), "2 at least"),
+        (lambda: posted_price([1]), "at least 2"),
     ],
 )
 def test_impossible_games(make: Any, message: str) -> None:

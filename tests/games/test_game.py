@@ -420,7 +420,7 @@ def test_json_symbols(tmp_path: Path) -> None:
             "game.json: loss of action 0 under outcome 1: 'None' is not",
         ),
         ('{"loss": [[0, 1], [1]], "feedback": [[1, 2]]}', "game.json: row 1 of loss has 1 columns"),
-        ('{"loss": [[0, 1]], "feedback": [[1, 2], [1, 2]]}', "game.json: loss has 1 rows, feedback 2"),
+        ('{"loss": [[0, 1]], "feedback": [[1, 2], [1, 2]]}', "game.json: loss has 1 rows and feedback 2"),
         ('{"loss": [[0, 1]], "feedback": [[1]]}', "game.json: row 0 of feedback has 1 columns"),
         ('{"loss": [], "feedback": []}', "game.json: the game is empty"),
         ('{"loss": [[0, 1]]}', "game.json: 'feedback' must be a list of lists"),
@@ -471,7 +471,7 @@ def test_own_measures_are_taken_for_the_fractions_they_are() -> None:
     game = ranking_game(Third(3, mean=True), 4, 1)
     np.testing.assert_array_equal(game.numerators, ranking_game("p@3+sum", 4, 1).numerators)
     assert analyse(game).rate == Rate.SQRT
-    with pytest.raises(ValueError, match=r"no fraction .* by Game\.of"):
+    with pytest.raises(ValueError, match=r"not a fraction .* with Game\.of"):
         ranking_game(Odd(2), 3, 1)
 
 

@@ -35,7 +35,7 @@ def test_usual_measures_are_all_with_cut_offs_in_range(m: int, grades: int) -> N
 def test_theorems_and_definitions_give_one_table() -> None:
     table = tabulate(m=3, source="both")
     assert rates(table) == {
-        "p@2+sum": ["sqrt(T)"] * 3,
+        "p@2": ["sqrt(T)"] * 3,
         "dcg@2": ["T^(2/3)", "sqrt(T)", "sqrt(T)"],
         "dcg": ["T^(2/3)", "sqrt(T)", "sqrt(T)"],
         "rbp": ["T^(2/3)", "sqrt(T)", "sqrt(T)"],

@@ -338,11 +338,11 @@ def test_rates_of_own_measures_are_those_of_the_definitions(own: Own) -> None:
 @pytest.mark.parametrize(
     ("own", "why"),
     [
-        (Whole((4, 3, 2, 1)), "it is no sum over items of discount(rank) x gain(relevance) for grades 0 to 1"),
-        (Parity(), "it is no sum over items"),
-        (Own((1, 2, 0, 0)), "its discounts do not go one way"),
-        (Own((1, 2, 3, 4)), "its discounts do not go one way"),
-        (Own((4, 3, 2, np.nan)), "its discounts do not go one way"),
+        (Whole((4, 3, 2, 1)), "it is not a sum over items of discount(rank) x gain(relevance) for grades 0 to 1"),
+        (Parity(), "it is not a sum over items"),
+        (Own((1, 2, 0, 0)), "its discounts are not monotone"),
+        (Own((1, 2, 3, 4)), "its discounts are not monotone"),
+        (Own((4, 3, 2, np.nan)), "its discounts are not monotone"),
         (Own((4, 3, 2, 1), gains=(0, 0, 1)), "grade 1 gains no more than grade 0"),
     ],
     ids=str,
