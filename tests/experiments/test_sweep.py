@@ -70,7 +70,7 @@ def test_the_digest_tells_sweeps_apart_and_spellings_not() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"name": ""}, "name = '': must be a text of one line"),
+        ({"name": ""}, "name = '': must be one line of text"),
         ({"learners": "rtop1f"}, "learners = 'rtop1f': must be a list of one or more"),
         ({"learners": ()}, "must be a list of one or more"),
         (
@@ -78,7 +78,7 @@ def test_the_digest_tells_sweeps_apart_and_spellings_not() -> None:
             "learners 'rtop1f' and 'rtop1f:horizon=60' are the same in the setting with .* horizon 60",
         ),
         ({"streams": ("nowhere.soc",)}, r"No such file or directory: 'nowhere\.soc'"),
-        ({"runs": 10**9}, "runs = 1000000000: 16,000,000,000 in all; must be 10,000,000 at most"),
+        ({"runs": 10**9}, "runs = 1000000000: 16,000,000,000 in total; must be at most 10,000,000"),
         ({"learners": ("uniform", "uniform")}, "learners has 'uniform' twice"),
         ({"learners": ("rtop1",)}, "unknown learner 'rtop1': did you mean 'rtop1f'"),
         ({"streams": ("ct15", "ct15:m=10")}, "streams has 'ct15' twice"),
@@ -172,7 +172,7 @@ def test_files_that_are_none(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"sweep\.toml: learners, streams, measures, k, horizons missing"):
         read("name = 'a'", tmp_path)
     (tmp_path / "sweep.toml").write_bytes(b"name = '\xff'")
-    with pytest.raises(ValueError, match="is not text in UTF-8"):
+    with pytest.raises(ValueError, match="is not UTF-8 text"):
         read_sweep(tmp_path / "sweep.toml")
     with pytest.raises(FileNotFoundError):
         read_sweep(tmp_path / "nowhere.toml")
