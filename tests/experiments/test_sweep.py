@@ -155,7 +155,7 @@ horizons = 100
         ('streams = "ct15"', 'streams = "ct15', 7, "not valid TOML"),
         ("horizons = 100", "horizons = [100", 10, "not valid TOML"),
         ('"ct15"', '"ct15:m=2147483647"', 7, "m = 2147483647: must be a whole number, from 1 to 1000000"),
-        ('"dcg"', f'"p@1{"0" * 400}"', 8, r"cutoff = 10+\.\.\.|cutoff = 10+: must be"),
+        ('"dcg"', f'"p@1{"0" * 400}"', 8, r"cut-off n = 10+\.\.\.|cut-off n = 10+: must be"),
         ('"rtop1f"', f'"{"x" * 5000}"', 5, r"unknown learner 'x{780}x*\.\.\.$"),
         ("horizons = 100", "horizons = 100\nk = 3", 11, "not valid TOML"),
     ],
