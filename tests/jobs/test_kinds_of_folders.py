@@ -151,7 +151,7 @@ def test_folders_of_others_are_left_alone(kind: Kind, tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("chapter 1")
     with pytest.raises(ValueError, match=r"is not empty and has no manifest\.json"):
         made(kind, tmp_path)
-    with pytest.raises(ValueError, match="is a file: results need a folder"):
+    with pytest.raises(ValueError, match="is a file, but results need a folder"):
         made(kind, tmp_path / "thesis.txt")
     assert contents(tmp_path) == {"thesis.txt": b"chapter 1"}
 
