@@ -18,7 +18,7 @@ class Examples(griffe.Extension):
 
 
 def with_examples(docstring: str) -> str:
-    r"""A docstring with a heading above each paragraph that begins with a prompt.
+    r"""Return a docstring with a heading above each paragraph that begins with a prompt.
 
     >>> with_examples("Two.\n\n>>> 1 + 1\n2")
     'Two.\n\nExamples\n--------\n>>> 1 + 1\n2'

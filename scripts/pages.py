@@ -78,7 +78,7 @@ def generated() -> dict[str, str]:
 
 
 def page_of(notebook: dict[str, Any]) -> str:
-    """A notebook as Markdown: its texts, its code, and what that shows.
+    """Render a notebook as Markdown: texts, code and output.
 
     >>> shown = {"output_type": "stream", "text": ["2"]}
     >>> page_of({"cells": [{"cell_type": "code", "source": ["print(1 + 1)"], "outputs": [shown]}]}).splitlines()
@@ -164,7 +164,7 @@ def typed(session: str, language: str) -> str:
 
 
 def inline(formula: str, before: str, after: str) -> str:
-    """A formula in parts, since a browser never breaks one over two lines; brackets and stops stay with theirs."""
+    """Split a formula into parts, since a browser never breaks one over two lines; brackets and stops stay with theirs."""
     parts = [ElementTree.tostring(part, encoding="unicode") for part in _parts(formula)]
     parts[0] = before + parts[0]
     parts[-1] += after
@@ -212,7 +212,7 @@ def on_post_build(config: MkDocsConfig) -> None:
 
 
 def fetched(page: Path) -> list[str]:
-    """What a browser fetches from elsewhere when it opens a page; links to follow do not count."""
+    """List what a browser fetches from elsewhere when it opens a page. Links do not count."""
     found = _Fetched()
     found.feed(page.read_text(encoding="utf-8"))
     return found.addresses

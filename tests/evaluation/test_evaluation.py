@@ -280,7 +280,7 @@ def test_what_cannot_be_estimated_is_refused_with_theorem_and_nearest_measure(na
     said = str(raised.value)
     assert f"{measure(name)} cannot be estimated from feedback on k = 2 of 5 candidates" in said
     assert said.endswith(f"Use {instead}.")
-    assert "docs/games/rates.md, Theorem" in said
+    assert "docs/theory/rates.md, Theorem" in said
 
 
 def test_a_log_without_propensities_says_why() -> None:

@@ -375,9 +375,9 @@ def members(state: SlotState) -> list[messages.Member]:
     return [
         messages.Member(
             one.member,
-            "champion" if one.in_charge else "challenger",
+            "champion" if one.is_champion else "challenger",
             None
-            if one.in_charge or not one.rounds
+            if one.is_champion or not one.rounds
             else messages.Interval(one.difference, one.low, one.high, one.rounds),
         )
         for one in agent.learner.member_status(agent.state)
