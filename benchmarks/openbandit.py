@@ -48,7 +48,8 @@ def main(folder: Path) -> None:
         order = [action[t], *(i for i in range(M) if i != action[t])]
         answer = [reward[t] if i == action[t] else None for i in range(M)]
         records.append({
-            "event": str(t), "k": 1, "candidates": [str(i) for i in range(M)], "position": np.argsort(order).tolist(),
+            "event": str(t), "k": 1, "candidates": [str(i) for i in range(M)],
+            "position": np.argsort(order).tolist(),
             "propensity": propensities[t].tolist(), "feedback": answer,
         })  # fmt: skip
         ranks.append(np.argsort([chosen[t], *(i for i in range(M) if i != chosen[t])]))

@@ -114,7 +114,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 
 def with_examples(markdown: str) -> str:
-    """Replace each link to a file of examples/ that is a paragraph of its own by the name and text of that file."""
+    """Replace each paragraph that is only a link to a file of examples/ by the name and text of that file."""
 
     def listing(found: re.Match[str]) -> str:
         path = ROOT / found[1]
@@ -164,7 +164,7 @@ def typed(session: str, language: str) -> str:
 
 
 def inline(formula: str, before: str, after: str) -> str:
-    """Split a formula into parts, since a browser never breaks one over two lines; brackets and stops stay with theirs."""
+    """Split a formula, since a browser never breaks one over two lines; brackets stay with their part."""
     parts = [ElementTree.tostring(part, encoding="unicode") for part in _parts(formula)]
     parts[0] = before + parts[0]
     parts[-1] += after

@@ -23,8 +23,8 @@ import numpy as np
 
 ROOT = Path(__file__).parent.parent
 NUMERIC = ["tests/" + name for name in (
-    "data", "engine", "evaluation", "games", "kernels", "learners", "measures", "monitoring", "papers", "streams", "surrogates",
-    "training", "test_regret.py",
+    "data", "engine", "evaluation", "games", "kernels", "learners", "measures", "monitoring", "papers", "streams",
+    "surrogates", "training", "test_regret.py",
 )] + ["src", "docs", "README.md"]  # fmt: skip
 QUICK = "not slow and not browser and not ray"
 

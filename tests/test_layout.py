@@ -1,4 +1,4 @@
-"""Conventions that ruff does not check: tests import helpers but not each other, and docstrings are not fragments."""
+"""Conventions that ruff does not check: tests do not import each other, and docstrings are no fragments."""
 
 from __future__ import annotations
 

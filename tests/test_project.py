@@ -78,10 +78,10 @@ def test_the_citation_has_all_three_papers() -> None:
     assert citation["license"] == PROJECT["project"]["license"]
     papers = citation["references"]
     titles = {paper["title"] for paper in papers}
-    errata = re.sub(r"\s+", " ", (ROOT / "docs" / "theory" / "errata.md").read_text(encoding="utf-8"))
+    glossary = re.sub(r"\s+", " ", (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8"))
     assert len(titles) == 3
     for paper in papers:
-        assert f"*{paper['title']}*" in errata
+        assert f"*{paper['title']}*" in glossary
         assert {"type", "authors"} <= set(paper)
         assert all(set(author) == {"family-names", "given-names"} for author in paper["authors"])
 

@@ -148,7 +148,7 @@ def test_exponent_where_it_cannot_be_had(regrets: Floats, has_value: bool) -> No
 
 @pytest.mark.parametrize("name", ["dcg", "sumloss", "p@2", "dcg@1"])
 def test_available_items_are_compared_with_the_order_of_mean_gains(name: str) -> None:
-    """The order is restricted to the available items in each round; it is the best one if all are always available."""
+    """Each round restricts the order to the available items; it is the best order if all are always available."""
     rng, m = np.random.default_rng(0), 4
     relevance, of = rng.integers(0, 2, (60, m)), measure(name)
     mask = rng.random((60, m)) < 0.6

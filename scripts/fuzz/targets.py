@@ -184,7 +184,7 @@ def sweep() -> Target:
         "t", ("setftrl", "permftrl"), ("bernoulli:means=0.9+0.1+0.5",), ("p@2+sum", "p@1+sum"), (2,), (100, 200)
     )
     words = (
-        '"rtop1f" "rtop1f:order=fixed" "nw2" "feedexp3" "ct15:m=3" "ct15:noise=1e308" "ndcg" "ap" "p@0+sum" "dcg@99" '
+        '"rtop1f" "rtop1f:order=fixed" "nw2" "feedexp3" "ct15:m=3" "ct15:noise=1e308" "ndcg" "ap" "p@0" "dcg@99" '
         '[1,2] [] true 1979-05-27 """ "graded" "switching" "drifting" "lists" "x.csv" learners= [learners] k.x='
     )
     return _text(".toml", pool((EXAMPLE, small.toml(), tops.toml()), words), read_sweep, _use_sweep)

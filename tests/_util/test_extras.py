@@ -64,11 +64,11 @@ from peekrank.evaluation.jsonl import LogWriter
 agent = Agent(learner("doubtsort", measure=DCG()), m=5, k=1)
 with LogWriter("log.jsonl", agent.learner) as log:
     decision = agent.rank()
-    event = log.decided(decision, k=1)
+    event = log.log_decision(decision, k=1)
     agent.update(decision, [1.0])
-    log.answered(event, [1.0])
+    log.log_feedback(event, [1.0])
 with LogWriter("log.jsonl", agent.learner) as log:  # which reads what is there
-    log.decided(agent.rank(), k=1)
+    log.log_decision(agent.rank(), k=1)
 copy = Agent.load(agent.dump())
 assert (copy.best_ranking() == agent.best_ranking()).all()
 rounds = CT15(m=5).rounds(100, np.random.default_rng(0))
@@ -99,7 +99,7 @@ for found in pkgutil.walk_packages(peekrank.__path__, "peekrank.", onerror=lambd
     except ImportError as error:
         print(found.name, type(error).__name__)
 """
-NEED_CLI = "experiments|jobs|papers|reports|training|evidence"
+NEED_CLI = "experiments|jobs|papers|reports|training|evaluation"
 
 
 def test_every_module_says_which_extra_it_needs(tmp_path: Path) -> None:
@@ -108,17 +108,18 @@ def test_every_module_says_which_extra_it_needs(tmp_path: Path) -> None:
     failed = dict(line.split() for line in done.stdout.splitlines())
     assert set(failed.values()) == {"MissingExtraError"}
     assert all(re.match(rf"peekrank\.({NEED_CLI})\b", name) for name in failed)
-    needed_by_apps = ("evidence.lines", "evidence.alarms", "evidence.shadow", "training.model")
+    needed_by_apps = ("evaluation.jsonl", "evaluation.value_bounds", "monitoring.alarms", "training.model")
     assert not {f"peekrank.{name}" for name in needed_by_apps} & set(failed)
 
 
 PYTHON = {
     "cli": "import peekrank; peekrank.Experiment",
+    "client": "from peekrank.service.client import Client",
     "games": "import peekrank; peekrank.analyse(peekrank.ranking_game('dcg', 3, 1, 2))",
     "postgresql": (
-        "from peekrank.service.log.open import existing_log; existing_log('postgresql://localhost/peekrank')"
+        "from peekrank.service.event_log.open import open_log; open_log('postgresql://localhost/peekrank')"
     ),
-    "ray": "from peekrank.jobs.ray import Ray; Ray().run_all_jobs([1], None, None, None, str)",
+    "ray": "from peekrank.jobs.ray import Ray; Ray().run([1], None, None, None, str)",
 }
 
 
@@ -139,9 +140,9 @@ def test_what_needs_an_extra_says_how_to_install_it(name: str, tmp_path: Path) -
         ("cli", ()),
         ("cli", ("--help",)),
         ("serve", ("serve", "--init")),
-        ("serve", ("audit", "log.db")),
-        ("serve", ("backup", "log.db", "copy.db")),
-        ("serve", ("export", "log.db", "home", "log.parquet")),
+        ("serve", ("log", "audit", "log.db")),
+        ("serve", ("log", "backup", "log.db", "copy.db")),
+        ("serve", ("log", "export", "log.db", "home", "log.parquet")),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else value,
 )

@@ -30,7 +30,8 @@ from peekrank.spec import format_spec
 from peekrank.surrogates import surrogate
 from peekrank.types import Floats, Ints, Measure, Shape
 
-MEASURES = ("sumloss", "pairwiseloss", "dcg", "dcg@2", "dcg+linear", "p@1+sum", "p@3+sum", "ndcg", "ndcg@2", "ap", "aucloss",
+MEASURES = ("sumloss", "pairwiseloss", "dcg", "dcg@2", "dcg+linear", "p@1+sum", "p@3+sum", "ndcg", "ndcg@2", "ap",
+            "aucloss",
             "rbp", "rbp@2:p=0.5", "rr", "err@2", "recall@2", "hit@2")  # fmt: skip
 PROBLEMS = [
     (name, m, k, horizon, grades)

@@ -33,7 +33,7 @@ def test_step_by_step_and_simulated_are_the_same(rounds: Rounds) -> None:
     task, learner, playing = rounds.items.coins(0), RTop1F(DCG(), horizon=10_000), rounds.playing
     stepwise = playing.stepwise(partial(playing.Ours, learner))(task, 3)
     assert stepwise[1:] == playing.compiled(learner)(task, 3)[1:]
-    assert stepwise.quality > playing.by_chance(task) + 0.1
+    assert stepwise.quality > playing.at_random(task) + 0.1
 
 
 def test_each_item_has_the_users_features_in_columns_of_its_own(rounds: Rounds) -> None:

@@ -25,6 +25,7 @@ def decisions(
         positions = shown(positions)
         answers = [float(rng.random() < 0.6) if position == 0 else None for position in positions]
         yield {
-            "event": str(t), "k": 1, "candidates": list(NAMES), "position": positions, "propensity": [0.7, 0.1, 0.1, 0.1],
+            "event": str(t), "k": 1, "candidates": list(NAMES), "position": positions,
+            "propensity": [0.7, 0.1, 0.1, 0.1],
             "feedback": answers,
         }  # fmt: skip

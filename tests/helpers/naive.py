@@ -116,7 +116,7 @@ def reciprocal_rank(ranking: Ranking, relevance: Relevance, n: int | None = None
 def expected_reciprocal_rank(
     ranking: Ranking, relevance: Relevance, n: int | None = None, max_grade: int = 4
 ) -> float:
-    """Chapelle et al. 2009, equation 4: sum_r 1/r P(the user stops at r), by the probabilities R of definition 2."""
+    """Chapelle et al. 2009, equation 4: sum_r 1/r P(the user stops at r), with R of definition 2."""
     R = [(2 ** relevance[item] - 1) / 2**max_grade for item in ranking]
     total = 0.0
     for r in range(1, len(R) + 1):

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Question(NamedTuple):
-    """An order by mean; the probability of asking about the item of each position; and what an order loses at most."""
+    """An order by mean, the probability of exploring the item at each position, and the largest loss."""
 
     order: list[int]
     probabilities: list[float]

@@ -119,7 +119,7 @@ class Twin:
             self.length = max(1, int(min(1 + self.beta / 16, 32, 0.5 / max(self.gamma.sum(), 1e-9))))
 
     def exchange(self) -> None:
-        """Which positions are exchanged, with what probability, by whose coin; and the propensities that come of it."""
+        """Compute which positions are exchanged, with what probability and coin, and the propensities."""
         x, self.changes, self.positions = self.x[self.order], [], np.zeros((self.m, self.m))
         have = self.v.copy()
         stack: list[int] = []

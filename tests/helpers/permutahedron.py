@@ -45,7 +45,7 @@ def closed_form(scores: Floats, rate: float, weights: Floats) -> Floats:
 
 
 class Outcomes:
-    """Every ranking a draw can give, with its probability: the coins are independent, their probabilities fixed."""
+    """Every ranking a draw can give, with its probability: the coins are independent."""
 
     def __init__(self, m: int, rank: Callable[[Floats], Ints]) -> None:
         plain = rank(np.zeros(m))

@@ -56,7 +56,8 @@ def changed(file: Path, more: str) -> Iterator[None]:
 @pytest.mark.parametrize(
     "file",
     [
-        "learners/rtop1f.py", "learners/uniform.py", "learners/_shared.py", "kernels/sorting.py", "engine/simulation.py",
+        "learners/rtop1f.py", "learners/uniform.py", "learners/_shared.py", "kernels/sorting.py",
+        "engine/simulation.py",
         "measures/dcg.py", "streams/synthetic.py", "experiments/run.py", "regret.py",
     ],
 )  # fmt: skip
@@ -68,7 +69,8 @@ def test_what_can_change_results_counts(file: str, copy: Path, digest: str) -> N
 def test_nothing_else_counts(copy: Path, digest: str) -> None:
     """Comments, words, the command line, reports, what keeps results, and a learner that takes no part."""
     files = {
-        "learners/rtop1f.py": COMMENT, "learners/uniform.py": '\n"""More words."""\n', "engine/simulation.py": COMMENT,
+        "learners/rtop1f.py": COMMENT, "learners/uniform.py": '\n"""More words."""\n',
+        "engine/simulation.py": COMMENT,
         "cli/app.py": COMMENT, "cli/simulate.py": CODE, "reports/templates/report.html": "<p>more</p>",
         "reports/plots.py": CODE, "papers/ct15/figures.py": CODE, "advice/measures.py": CODE,
         "jobs/results_dir.py": CODE, "jobs/executor.py": CODE, "experiments/runs.py": CODE,

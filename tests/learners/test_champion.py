@@ -100,7 +100,7 @@ def test_equals_take_over_no_more_often_than_alpha() -> None:
 @pytest.mark.parametrize("k", [1, 2, 3])
 @pytest.mark.parametrize("team", [(GOOD, Greedy(DCG(), epsilon=0.3)), (BAD, GOOD)], ids=str)
 def test_evidence_is_without_bias_by_enumeration(team: tuple[Learner, ...], k: int) -> None:
-    """Over all that a round can show, evidence is the difference of the values; propensities are exact; floors hold."""
+    """Over all outcomes, evidence is the difference of values, propensities are exact, and floors hold."""
     champion = Champion(DCG(), team, share=3.0)
     agent, rng = Agent(champion, m=4, k=k, seed=3), np.random.default_rng(4)
     for _ in range(25):

@@ -72,7 +72,7 @@ def test_forgets_as_its_definition_says() -> None:
 @pytest.mark.parametrize(("m", "k"), [(m, k) for m in range(1, 6) for k in range(1, m + 1)])
 @pytest.mark.parametrize("measure", MEASURES, ids=str)
 def test_propensities_by_enumeration(measure: Any, m: int, k: int) -> None:
-    """Every question that the definition allows has its propensity, and the items it shows are seen with theirs."""
+    """Every exploration has the probability of the definition, and every item the propensity that follows."""
     fill_propensities = DoubtSort.kernels.propensities
     assert fill_propensities is not None
     for safe, rounds in product((False, True), (0, 3, 25)):

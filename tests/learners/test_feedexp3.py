@@ -30,7 +30,8 @@ from peekrank.types import Floats, Ints, Shape
 
 LEARNABLE = [name for name, example in CLASSIC.items() if example.rate not in (Rate.LINEAR, Rate.ZERO)]
 RANKINGS = [
-    ("dcg", 3, 1, 1), ("dcg@1", 3, 1, 2), ("ndcg", 3, 2, 1), ("ap", 3, 2, 1), ("p@2+sum", 3, 1, 1), ("p@1+sum", 4, 2, 1),
+    ("dcg", 3, 1, 1), ("dcg@1", 3, 1, 2), ("ndcg", 3, 2, 1), ("ap", 3, 2, 1),
+    ("p@2+sum", 3, 1, 1), ("p@1+sum", 4, 2, 1),
     ("pairwiseloss", 3, 2, 2), ("aucloss", 5, 3, 1), ("sumloss", 4, 3, 1),
 ]  # fmt: skip
 TWO_NAMES = Game.of(  # the last two actions tell the same apart, under other names

@@ -10,7 +10,7 @@ import hashlib
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -144,11 +144,18 @@ class KernelCache(NullCache):
 
     def _path(self, sig: Any, codegen: Any) -> Path:
         about = (
-            self._fingerprint, self._options, *map(_typed, sig), codegen.magic_tuple(),
+            self._fingerprint, _compiler_digest(), self._options, *map(_typed, sig), codegen.magic_tuple(),
             _CONFIG.BOUNDSCHECK, _CONFIG.OPT, numba.__version__, np.__version__, sys.version,
         )  # fmt: skip
         name = f"{self._kernel.function.__module__}.{self._kernel.function.__qualname__}"
         return cache_folder() / f"{name}-{hashlib.sha256(repr(about).encode()).hexdigest()[:32]}.kernel"
+
+
+@cache
+def _compiler_digest() -> str:
+    """Return a digest of this package's files: they determine the machine code of every kernel."""
+    files = sorted(Path(__file__).parent.glob("*.py"))
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 
 def _typed(kind: Any) -> str:

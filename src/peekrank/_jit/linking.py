@@ -97,10 +97,20 @@ class EntryLibrary(_KernelLibrary):
             self._reload_init.update(library._reload_init)
         _link(self._final_module, libraries)
         self._linking_libraries: list[Any] = []
-        if self.inline_all:
-            for function in self._final_module.functions:
-                if not function.is_declaration and function.linkage == _BINDING.Linkage.linkonce_odr:
-                    function.add_function_attribute("alwaysinline")
+        # Sums that LLVM may reorder must be the same function in every entry point, or loops and agents would
+        # differ.
+        apart = {
+            name for library in libraries if getattr(library, "reassociates", False) for name in _defined(library)
+        }
+        for function in self._final_module.functions:
+            if function.name in apart:
+                function.add_function_attribute("noinline")
+            elif (
+                self.inline_all
+                and not function.is_declaration
+                and function.linkage == _BINDING.Linkage.linkonce_odr
+            ):
+                function.add_function_attribute("alwaysinline")
         super().finalize()
 
 
@@ -138,6 +148,11 @@ def _callees(library: Any) -> list[Any]:
     return list(reversed(order))
 
 
+def _defined(library: Any) -> list[str]:
+    """Return the names of the functions that a kernel's own module defines."""
+    return [function.name for function in library.own_module().functions if not function.is_declaration]
+
+
 def _link(module: Any, libraries: Iterable[Any]) -> None:
     for library in libraries:
         inner = isinstance(library, InnerLibrary)
@@ -168,6 +183,7 @@ class _KernelCompiler(_COMPILER.Compiler):  # type: ignore[misc]
     def compile_extra(self, func: Any) -> Any:
         """Compile a function."""
         self.state.library = self.library_class(self.state.targetctx.codegen(), func.__qualname__)
+        self.state.library.reassociates = bool(self.state.flags.fastmath)
         self.state.library.enable_object_caching()
         return super().compile_extra(func)
 

@@ -33,7 +33,7 @@ JSON_KEYS = {
     "m, k, grades, horizon": "the problem; a surrogate has no horizon",
     "verdict": "of a measure: rate, basis and reason",
     "rate, reason": "of a surrogate",
-    "learner, stationary, hedged": "specifications: for relevance that may change, for stationary relevance, for both",
+    "learner, stationary, hedged": "specifications for relevance that may change, for stationary, for both",
     "guarantee, bound, max_regret": "growth rate and bound of its regret, and the largest possible regret",
     "informative_from, vacuous": "horizon from which the bound is informative; whether it is vacuous here",
     "evidence": "benchmarks of the advised learners",

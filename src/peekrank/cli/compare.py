@@ -170,7 +170,7 @@ def _read(folder: Path) -> _Results:
 def _read_experiment(folder: Path, manifest: dict[str, Any]) -> _Results:
     from peekrank.experiments import runs
 
-    result = runs.read_training(folder)
+    result = runs.read(folder)
     e = result.experiment
     return _Results(
         folder,

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from peekrank._util.extras import extra
 from peekrank.cli._options import Imports, JsonFile, Quiet, import_all
 from peekrank.cli._outputs import check_outputs, echo, write_json
 from peekrank.cli._verbosity import configure_output
@@ -33,8 +34,9 @@ def command(
 
     The service may be running. The exit code is 1 if anything differs.
     """
-    from peekrank.service.core.audit import audit_slots
-    from peekrank.service.event_log.open import open_log
+    with extra("serve"):
+        from peekrank.service.core.audit import audit_slots
+        from peekrank.service.event_log.open import open_log
 
     import_all(imports)
     configure_output(json_file, quiet=quiet)

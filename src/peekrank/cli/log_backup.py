@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from peekrank._util.extras import extra
 from peekrank.cli._options import Quiet
 from peekrank.cli._outputs import check_outputs, echo
 from peekrank.cli._verbosity import configure_output
@@ -28,7 +29,8 @@ def command(
 
     A log in PostgreSQL is backed up with its database, for example by `pg_dump`.
     """
-    from peekrank.service.event_log.sqlite import SQLiteStore
+    with extra("serve"):
+        from peekrank.service.event_log.sqlite import SQLiteStore
 
     configure_output(quiet=quiet)
     check_outputs(out, read=[log])

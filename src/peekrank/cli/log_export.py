@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from peekrank._util.extras import extra
 from peekrank._util.text import pluralize
 from peekrank.cli._options import Imports, Quiet, import_all
 from peekrank.cli._outputs import check_outputs, echo
@@ -30,8 +31,10 @@ def command(
     Each decision has its propensities and the feedback that arrived in time.
     """
     from peekrank.evaluation.log import write_log
-    from peekrank.service.core.export import export_log
-    from peekrank.service.event_log.open import open_log
+
+    with extra("serve"):
+        from peekrank.service.core.export import export_log
+        from peekrank.service.event_log.open import open_log
 
     import_all(imports)
     configure_output(quiet=quiet)

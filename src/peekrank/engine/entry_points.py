@@ -68,7 +68,7 @@ def entry_points(kernels: Kernels) -> EntryPoints:
 
 @cache
 def off_policy_entry_point(kernels: Kernels) -> Callable[..., None]:
-    """Return the entry point of `off_policy`, for kernels that can take over a ranking that somebody else chose."""
+    """Return the entry point of `off_policy`, for kernels that learn from rankings of another policy."""
     return specialise(
         _off_policy_once,
         name_of(kernels),

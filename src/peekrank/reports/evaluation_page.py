@@ -6,9 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import polars as pl
-from matplotlib.figure import Figure
-
 from peekrank._util.extras import extra
 from peekrank.evaluation.evaluation import Estimate, Evaluation
 from peekrank.jobs.results_dir import write_table

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
+from helpers.scripts import ROOT, load_script
 from peekrank.service.config.file import Document
 from peekrank.service.config.model import parse_config
 from peekrank.service.config.reference import TABLES, example, reference
 
-PAGE = Path(__file__).parents[3] / "docs" / "service" / "configuration.md"
+PAGE = ROOT / "docs" / "service" / "configuration.md"
 
 
 def uncommented() -> str:
@@ -33,5 +33,5 @@ def test_what_it_shows_in_comments() -> None:
 
 
 def test_the_page_lists_all_fields() -> None:
-    assert reference() in PAGE.read_text()
+    assert reference() in load_script("pages").with_fields(PAGE.read_text(encoding="utf-8"))
     assert all(f"`{name}`" in reference() for cls in TABLES.values() for name in cls.__annotations__)

@@ -11,10 +11,10 @@ from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar
 from urllib.parse import quote, urlencode
 
-import httpx
 import numpy as np
 from numpy.typing import ArrayLike
 
+from peekrank._util.extras import extra
 from peekrank.service.api.problems import PROBLEM_TYPES, Problem
 from peekrank.service.client.replies import (
     BatchReply,
@@ -28,6 +28,9 @@ from peekrank.service.client.replies import (
     StatsReply,
     as_reply,
 )
+
+with extra("client"):
+    import httpx
 
 Reply = TypeVar("Reply")
 Item = Mapping[str, Any]  # what `item` returns

@@ -12,10 +12,12 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-import httpx
-
+from peekrank._util.extras import extra
 from peekrank.service.client._requests import ApiRequest, Requests, Retries
 from peekrank.service.client.replies import ItemReply
+
+with extra("client"):
+    import httpx
 
 Reply = TypeVar("Reply")
 P = ParamSpec("P")

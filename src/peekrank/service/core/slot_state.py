@@ -138,7 +138,7 @@ class SlotState:
         Parameters
         ----------
         number, time
-            Of the record.
+            Number and time of the record.
         event
             Id of the event.
         request

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from peekrank._util.extras import extra
 from peekrank.service.config import StoreConfig
 from peekrank.service.event_log.sqlite import SQLiteStore
 from peekrank.service.event_log.store import Store, StoreError
@@ -14,10 +15,8 @@ def open_store(config: StoreConfig, slots: Sequence[str] = ()) -> Store:
     """Open a store without acquiring it. `slots` are the slots to acquire later."""
     if not config.url:
         return SQLiteStore(config.path, config.synchronous)
-    try:
+    with extra("postgresql"):
         from peekrank.service.event_log.postgresql import PostgreSQLStore
-    except ImportError:
-        raise ValueError("store.url needs the PostgreSQL driver: pip install 'peekrank[postgresql]'") from None
     return PostgreSQLStore(config.url, slots)
 
 
