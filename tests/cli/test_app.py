@@ -78,7 +78,7 @@ def test_a_command_is_asked_for_by_the_list_of_all() -> None:
         (["--colour"], "error: no such option: --colour"),
         (["simulate", "nobody", "--horizon", "10"], "error: unknown learner 'nobody': known: auto,"),
         (["log", "audit", __file__], f"error: {__file__} is not the log of a service. The log is the SQLite file"),
-        (["data", "."], "error: . is a folder: name a file in it, such as train.txt"),
+        (["data", "."], "error: . is a folder: name a file in it, for example train.txt"),
     ],
 )
 def test_all_errors_have_the_same_form(arguments: list[str], last: str) -> None:

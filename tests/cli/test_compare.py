@@ -94,7 +94,7 @@ def last_regrets(folder: str, learner: str) -> Floats:
 def test_folds_are_compared_by_the_corrected_test(tmp_path: Path) -> None:
     done = compare(*FOLDS, "--folds", "--csv", str(tmp_path / "found.csv"))
     assert "Differences of held-out ndcg@10 over 3 folds, higher is better, k 1, rounds 150" in said(done)
-    assert "test parts have 0.40 times the queries of training parts" in said(done)
+    assert "test corrects for this by the ratio of test to training queries, 0.40" in said(done)
     table = pl.read_csv(tmp_path / "found.csv")
     assert table.select("learner", "other").rows() == [
         (LEARNERS[0], LEARNERS[1]), (LEARNERS[0], LEARNERS[2]), (LEARNERS[1], LEARNERS[2]),
@@ -185,8 +185,8 @@ def test_a_learner_that_diverged_is_not_compared_and_the_others_are(tmp_path: Pa
     ("arguments", "message"),
     [
         ("nowhere", "nowhere has no manifest.json: it is not a results folder"),
-        ("bare", "bare holds no manifest.json"),
-        ("old", "is of format 1, of an earlier state of peekrank, and this one has format 3; make the results"),
+        ("bare", "bare has no manifest.json"),
+        ("old", "has format 1 of an earlier peekrank, but this one needs format 3; compute the results again"),
         ("sweep", "sweep holds a sweep; sweep/comparisons.csv compares its learners"),
         ("study", "study holds neither an experiment (peekrank simulate) nor a training (peekrank train)"),
         ("unfinished-simulated0", "-00-0001.parquet is missing: the experiment is not finished"),

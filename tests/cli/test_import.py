@@ -121,7 +121,7 @@ def test_a_sweep_with_imports_round_trips() -> None:
     ("wrong", "said"),
     [
         ('["nothing.py"]', r"own.toml, line 3: nothing.py: there is no such file to import"),
-        ("[3]", r"own.toml, line 3: import = 3: must be a file mine.py, or a module"),
+        ("[3]", r"own.toml, line 3: import = 3: must be a file such as mine.py, or a module"),
         ('["mine.py", "mine"]', r"own.toml, line 3: mine cannot be imported: ModuleNotFoundError"),
     ],
 )

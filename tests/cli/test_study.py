@@ -85,7 +85,7 @@ def test_grades_are_those_of_the_game() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--horizons", "80,40"], "horizons = 80,40: must be ascending numbers of rounds"),
+        (["--horizons", "80,40"], "horizons = 80,40: must be one or more ascending numbers of rounds"),
         (["--horizons", "80,x"], "horizons = '80,x': must be whole numbers separated by commas"),
         (["--runs", "0"], "runs = 0: must be a whole number, at least 1"),
         (["--k", "4"], "k = 4: must be a whole number, from 1 to 3"),
@@ -112,7 +112,7 @@ def test_bad_input_is_a_line_and_code_2(arguments: list[str], message: str) -> N
     [
         (["dgc", "--m", "3", "--k", "1"], "unknown measure 'dgc'"),
         (["dcg", "--m", "3", "--k", "4"], "k = 4: must be a whole number, from 1 to 3"),
-        (["dcg", "permftrl", "--m", "3", "--k", "1"], "k = 1: permftrl needs to see every position that counts"),
+        (["dcg", "permftrl", "--m", "3", "--k", "1"], "k = 1: permftrl needs to see every position with a weight under dcg"),
         (["dcg", "setftrl", "--m", "3", "--k", "1"], "measure = dcg: setftrl learns which n items"),
     ],
 )
@@ -147,7 +147,7 @@ def test_no_number_is_broken_in_a_narrow_terminal() -> None:
 
 
 def test_a_bound_that_is_exceeded_is_called_so() -> None:
-    assert bound_text(Worst(100, "ct15", 50.0, 1.0, 0.5, 49.0)) == "49.0 exceeded"
-    assert bound_text(Worst(100, "ct15", 50.0, 1.0, 1.5, 49.0)) == "49.0"
+    assert bound_text(Worst(100, "ct15", 50.0, 1.0, 0.25, 49.0)) == "49.0 exceeded"
+    assert bound_text(Worst(100, "ct15", 50.0, 1.0, 0.75, 49.0)) == "49.0"
     assert bound_text(Worst(100, "ct15", 50.0, math.nan, math.nan, 49.0)) == "49.0"
-    assert bound_text(Worst(100, "ct15", 49.0, 1.0, 0.5, None)) == "–"
+    assert bound_text(Worst(100, "ct15", 49.0, 1.0, 0.25, None)) == "–"

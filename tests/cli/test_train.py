@@ -118,7 +118,7 @@ def test_an_interruption_says_what_is_kept(monkeypatch: pytest.MonkeyPatch) -> N
     def interrupted(*_: object, **__: object) -> None:
         raise InterruptedRunError
 
-    monkeypatch.setattr(runs, "learn", interrupted)
+    monkeypatch.setattr(runs, "run_training", interrupted)
     done = peekrank(*QUICK)
     assert done.exit_code == 130
     assert "stopped; 0 of 2 runs are finished and kept in trained" in done.stderr
@@ -129,14 +129,14 @@ def test_an_interruption_says_what_is_kept(monkeypatch: pytest.MonkeyPatch) -> N
     [
         (["--k", "0"], "k = 0: must be a whole number, at least 1"),
         (["--k", "8"], "k = 8: must be between 1 and the number of items, m = 7"),
-        (["rtopkf:surrogate=ranksvm"], "k = 1: rtopkf:surrogate=ranksvm needs k = 2 at least"),
+        (["rtopkf:surrogate=ranksvm"], "k = 1: rtopkf:surrogate=ranksvm needs at least k = 2"),
         (["rtopkf:surrogate=cubic"], "unknown surrogate 'cubic'"),
         (["--measure", "ndgc"], "unknown measure 'ndgc'"),
         (["--scaling", "cubic"], "scaling = 'cubic'"),
         (["--test", "nowhere.txt"], "nowhere.txt"),
         (["--test", "wide.txt"], "wide.txt: has 5 features: must have 4 like the training part"),
         (["--test", "from-zero.txt"], "from-zero.txt, line 1"),
-        (["rtop1f"], "rtop1f learns about a fixed set of items"),
+        (["rtop1f"], "rtop1f learns about fixed items, not from features"),
     ],
 )
 def test_what_is_wrong_is_said_in_a_line_and_nothing_is_written(options: list[str], message: str) -> None:

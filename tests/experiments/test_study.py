@@ -275,7 +275,7 @@ def test_the_learners_that_fit() -> None:
     assert {"rtop1f", "blockftrl", "blockftrl:horizon=none"} <= set(fit)
     assert not {"uniform", "ftpl", "setftrl", "permftrl", "rtop1f:horizon=none"} & set(fit)
     assert unfit["setftrl"].startswith("measure = dcg: setftrl learns which n items")
-    assert unfit["permftrl"].startswith("k = 1: permftrl needs to see every position that counts")
+    assert unfit["permftrl"].startswith("k = 1: permftrl needs to see every position with a weight under dcg")
     assert {name.partition(":")[0] for name in (*fit, *unfit)} == FOR_FIXED_ITEMS - {"uniform", "ftpl"}
     assert fitting("dcg", 5, 1, horizons=(1000,))[1]["feedexp3"].startswith("slow with more than 4 items")
     assert "ftpl" in fitting("dcg", 4, 4, horizons=(1000,))[0]  # sees no more than the others
@@ -377,7 +377,7 @@ def test_a_failing_setting_fails_the_study_and_names_itself(
         ({"horizons": (0, 20)}, "horizon = 0: must be"),
         ({"measure": "p@x"}, "p@x"),
         ({"learners": ("rtop1g",)}, "unknown learner 'rtop1g': did you mean 'rtop1f'"),
-        ({"learners": ("permftrl",), "measure": "dcg"}, "k = 1: permftrl needs to see every position that counts"),
+        ({"learners": ("permftrl",), "measure": "dcg"}, "k = 1: permftrl needs to see every position with a weight under dcg"),
         ({"learners": ()}, "no learners"),
         ({"learners": "uniform"}, r"learners = 'uniform': must be a tuple, as in \('uniform',\)"),
     ],

@@ -56,7 +56,7 @@ def test_settings_are_all_combinations() -> None:
     assert {(e.stream, e.measure, e.k, e.horizon) for e in found} == {
         ("ct15:m=5", measure, k, horizon) for measure in ("dcg", "p@2+sum") for k in (1, 2) for horizon in (60, 90)
     }
-    assert {(e.learners, e.runs, e.seed, e.same_rounds) for e in found} == {(SMALL.learners, 3, 0, True)}
+    assert {(e.learners, e.runs, e.seed, e.same_rounds) for e in found} == {(SMALL.learners, 3, 0, False)}
     assert SMALL.rounds == sum(e.horizon * e.runs * len(e.learners) for e in found)
 
 
@@ -303,7 +303,7 @@ def test_other_code_is_another_run(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     "change",
     [
-        {"same_rounds": False}, {"seed": 1}, {"horizons": (61,)}, {"k": (3,)}, {"measures": ("dcg@3",)},
+        {"same_rounds": True}, {"seed": 1}, {"horizons": (61,)}, {"k": (3,)}, {"measures": ("dcg@3",)},
         {"streams": ("ct15:m=6",)}, {"learners": ("ftpl",)},
     ],
     ids=str,
@@ -445,7 +445,7 @@ def test_a_manifest_that_does_not_say_what_is_there_is_named(damage: dict[str, A
     run_sweep(SMALL, tmp_path)
     path = tmp_path / "manifest.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), **damage}))
-    with pytest.raises(ValueError, match=r"manifest\.json does not say what its (runs|code) are"):
+    with pytest.raises(ValueError, match=r"manifest\.json has no field (runs|code); choose another folder"):
         run_sweep(SMALL, tmp_path)
 
 

@@ -71,7 +71,7 @@ def test_an_agent_of_a_game_is_loaded_with_its_learner_only() -> None:
     loss = np.arange(1200).reshape(40, 30) % 7
     one, two = (Game.of(table, np.tile(np.arange(30), (40, 1))) for table in (loss, loss[::-1]))
     saved = Agent(FeedExp3(one), m=40, k=1).dump()
-    with pytest.raises(ValueError, match=r"a game of your own: give its learner too"):
+    with pytest.raises(ValueError, match=r"this agent plays a custom game: pass its learner as well"):
         Agent.load(saved)
     with pytest.raises(ValueError, match=r"was saved with learner 'feedexp3:measure=game-40x30-\w+"):
         Agent.load(saved, FeedExp3(two))

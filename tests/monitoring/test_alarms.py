@@ -241,7 +241,7 @@ def test_facts_are_raised_once_until_they_are_over() -> None:
     watch.health()
     watch.health("again")
     assert watch.raised()[1].times == 2
-    assert watch.raised()[1].cause == "The learner says: again."
+    assert watch.raised()[1].cause == "The learner reports: again."
 
 
 def test_decisions_that_say_nothing_teach_nothing() -> None:

@@ -494,7 +494,7 @@ def test_the_record_is_written_from_a_folder(tmp_path: Path, capsys: pytest.Capt
     assert ["best rankings on p", 213, 213, "holds"] in tables["ct16-table-1"].rows
     written = record.read_text()
     Record(tmp_path / "quick", quick=True)
-    for other, why in (("quick", "is of mode quick"), ("nowhere", "it is not a folder of results")):
+    for other, why in (("quick", "is of mode quick"), ("nowhere", "it is not a results folder")):
         with pytest.raises(SystemExit):
             script.main([str(tmp_path / other), *options])
         assert why in capsys.readouterr().err

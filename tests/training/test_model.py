@@ -239,7 +239,7 @@ def test_without_weights_the_agent_scores(tmp_path: Path) -> None:
 
 
 def test_what_cannot_go_on(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="holds only weights, and no agent that could go on"):
+    with pytest.raises(ValueError, match="holds weights but no agent to continue from"):
         Agent.from_model(model())
     path = tmp_path / "m.json"
     save_model(trained("ridge", 10), path)

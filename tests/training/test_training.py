@@ -555,7 +555,7 @@ def test_data_that_do_not_fit_a_model_are_refused() -> None:
     other = standardise(train, fit_standardisation(train)._replace(fitted_on="elsewhere"))
     with pytest.raises(ValueError, match=r"\(global, fitted on elsewhere\): must be global, fitted on made"):
         model_of(train, "global").rank(other)
-    with pytest.raises(ValueError, match="must be scaled like the training part was before learning"):
+    with pytest.raises(ValueError, match="must be scaled like the training part; use"):
         model_of(standardise(train, fit_standardisation(train))).rank(train)
     with pytest.raises(ValueError, match=r"scaling = query: made is scaled already \(query\); leave it out"):
         preparation(scale_within_queries(train), "query")

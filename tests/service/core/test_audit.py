@@ -186,7 +186,7 @@ def test_exports_of_several_learners(tmp_path: Path) -> None:
     log = read_log(out)
     assert [text.partition(":")[0] for text in log.learners] == ["doubtsort", "thompson"]
     assert len(set(log.events)) == len(log.events)
-    assert "thompson cannot tell" in log.reasons[1]
+    assert "thompson cannot compute propensities" in log.reasons[1]
 
 
 def test_commands_refuse_what_is_no_log(tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ def test_signals_and_answers_are_not_mixed(tmp_path: Path) -> None:
         (FeedbackRequest(), "signals is missing: this slot expects"),
         (FeedbackRequest(signals={ask[0]: {"clik": 1}}), "no rule for the signal 'clik': did you mean 'click'"),
         (FeedbackRequest(signals={"no": {"click": 1}}), "'no' is not among the first k items"),
-        (FeedbackRequest(signals={}, seen=[ask[0]]), "`seen` must be given with examination 'seen'"),
+        (FeedbackRequest(signals={}, seen=[ask[0]]), "`seen` is required with examination 'seen'"),
     ]
     for request, said in wrong:
         with pytest.raises(Problem, match=said) as problem:

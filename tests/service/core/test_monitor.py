@@ -106,7 +106,7 @@ def test_what_was_shown_is_told_once_and_with_an_answer(tmp_path: Path) -> None:
 def test_what_cannot_have_been_shown_is_refused(tmp_path: Path, shown: list[str]) -> None:
     it, _ = service(tmp_path)
     it.rank("home", RankRequest(event_id="e"))
-    with pytest.raises(Problem, match="must be items of the decision, each once, 2 of them at least") as refused:
+    with pytest.raises(Problem, match="must be at least 2 items of the decision, each once") as refused:
         it.feedback("e", FeedbackRequest([1], shown=shown))
     assert (refused.value.status, refused.value.field) == (422, "$.shown")
     assert it.event("e").state == "shown"
