@@ -112,7 +112,7 @@ def test_bad_input_is_a_line_and_code_2(arguments: list[str], message: str) -> N
     [
         (["dgc", "--m", "3", "--k", "1"], "unknown measure 'dgc'"),
         (["dcg", "--m", "3", "--k", "4"], "k = 4: must be a whole number, from 1 to 3"),
-        (["dcg", "permftrl", "--m", "3", "--k", "1"], "k = 1: permftrl needs to see every position with a weight under dcg"),
+        (["dcg", "permftrl", "--m", "3", "--k", "1"], "k = 1: permftrl needs to see every position with a weight"),
         (["dcg", "setftrl", "--m", "3", "--k", "1"], "measure = dcg: setftrl learns which n items"),
     ],
 )

@@ -143,7 +143,7 @@ def test_a_clock_beyond_its_block_is_rejected() -> None:
     agent = Agent(BlockFTRL(DCG(), horizon=10_000), m=10, k=1)
     agent.rank()
     agent._state.clock[:] = 2**40
-    with pytest.raises(ValueError, match="its clock must leave a round for each question"):
+    with pytest.raises(ValueError, match="its clock must leave a round for each exploration"):
         Agent.load(agent.dump())
 
 

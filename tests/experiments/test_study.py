@@ -377,7 +377,10 @@ def test_a_failing_setting_fails_the_study_and_names_itself(
         ({"horizons": (0, 20)}, "horizon = 0: must be"),
         ({"measure": "p@x"}, "p@x"),
         ({"learners": ("rtop1g",)}, "unknown learner 'rtop1g': did you mean 'rtop1f'"),
-        ({"learners": ("permftrl",), "measure": "dcg"}, "k = 1: permftrl needs to see every position with a weight under dcg"),
+        (
+            {"learners": ("permftrl",), "measure": "dcg"},
+            "k = 1: permftrl needs to see every position with a weight under dcg",
+        ),
         ({"learners": ()}, "no learners"),
         ({"learners": "uniform"}, r"learners = 'uniform': must be a tuple, as in \('uniform',\)"),
     ],

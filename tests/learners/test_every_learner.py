@@ -367,7 +367,7 @@ class NotCompiled(Broken):
 
 def test_kernels_that_are_not_compiled_are_refused() -> None:
     with pytest.raises(TypeError, match=r"decorate it with peekrank\.kernel"):
-        Agent(NotCompiled(), m=3, k=1)
+        Agent(NotCompiled(), m=3, k=1).rank()
 
 
 class Nameless:

@@ -193,9 +193,7 @@ def test_one_without_estimates_passes_and_is_refused_by_learners() -> None:
 
 @pytest.mark.parametrize("broken", [Numbered(), Lacking(), 99], ids=str)
 def test_what_has_no_estimates_is_refused_by_learners(broken: Any) -> None:
-    with pytest.raises(
-        ValueError, match=r"surrogate = .*has no gradient estimates for rtopkf"
-    ):
+    with pytest.raises(ValueError, match=r"surrogate = .*has no gradient estimates for rtopkf"):
         RTopKF(broken)
 
 

@@ -45,7 +45,7 @@ def problem_shape(learner: Learner, *, m: int, k: int, d: int = 0) -> Shape:
     if k > m:
         raise ValueError(f"k = {k}: must be between 1 and the number of items, m = {m}")
     if k < learner.min_k:
-        raise ValueError(f"k = {k}: {learner.name} needs k = {learner.min_k} at least")
+        raise ValueError(f"k = {k}: {learner.name} needs at least k = {learner.min_k}")
     if learner.contextual and d < 1:
         raise ValueError(f"{learner.name} needs items with features, but these have none")
     return Shape(int(m), int(d), int(m if learner.full_information else k))

@@ -78,7 +78,7 @@ def test_signals_and_answers_are_not_mixed(tmp_path: Path) -> None:
     [
         (
             "feedback = 'click = 1'",
-            "slots.home.feedback = 'click = 1': 'click = 1' does not say who",
+            "slots.home.feedback = 'click = 1': 'click = 1' does not say which positions were examined",
         ),
         ("feedback = 'click = 2; seen'", "gives the grade 2, but max_grade is 1"),
         ("k = 3\nfeedback = 'click = 1; curve 1 0.5'", "the curve has 2 positions, but k is 3"),
