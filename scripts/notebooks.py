@@ -28,7 +28,17 @@ def executed(path: Path) -> NotebookNode:
         sockets = Config(ConnectionFileMixin={"transport": "ipc", "ip": f"{folder}/kernel"})  # listen on no port
         options: Any = {"timeout": 300, "record_timing": False, "coalesce_streams": True, "config": sockets}
         NotebookClient(notebook, resources={"metadata": {"path": folder}}, **options).execute()
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            cell.outputs = [output for output in cell.outputs if not _only_reports_compilation(output)]
     return notebook
+
+
+def _only_reports_compilation(output: NotebookNode) -> bool:
+    """Return whether an output is about nothing but the compilation of kernels, which happens once per machine."""
+    if output.output_type != "stream" or output.name != "stderr":
+        return False
+    return all(line.startswith("peekrank: compil") for line in output.text.splitlines())
 
 
 def shown(notebook: NotebookNode) -> list[list[str]]:

@@ -134,7 +134,7 @@ def test_texts_of_the_picture_do_not_overlap(visit: Visit, quantity: str) -> Non
         for across in (True, False):
             for up in (True, False):
                 page.get_by_label("rounds logarithmic").set_checked(across)
-                page.get_by_label("height logarithmic").set_checked(up)
+                page.get_by_label("values logarithmic").set_checked(up)
                 texts = page.locator("#chart text")
                 assert page.locator("#chart text.tick").count() >= 4
                 assert overlapping(texts) == []

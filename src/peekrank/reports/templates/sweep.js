@@ -52,7 +52,7 @@
     byId("command").textContent = setting.command;
     setting.exponents.forEach((text, i) => { rows[i].exponent.textContent = text; });
     filterRows();
-    same_rounds();
+    redraw();
   }
 
   function quantity() {
@@ -148,7 +148,7 @@
     return found;
   }
 
-  function same_rounds() {
+  function redraw() {
     const width = chart.clientWidth, height = Math.round(Math.min(440, Math.max(290, width * 0.5)));
     if (!width) return;
     const name = quantity(), { at } = setting;
@@ -261,7 +261,7 @@
     box.addEventListener("change", () => {
       shown[i] = box.checked;
       tr.classList.toggle("off", !box.checked);
-      same_rounds();
+      redraw();
     });
     const [value, bound, exponent] = [0, 1, 2].map(() => Object.assign(tr.insertCell(), { className: "n" }));
     return { value, bound, exponent };
@@ -306,7 +306,7 @@
     if (target.name === "quantity") setLogs();
     else if (target.id.startsWith("log-")) QUANTITIES[quantity()][target.id === "log-x" ? "logX" : "logY"] = target.checked;
     if (target.matches("select")) chooseSetting();
-    else same_rounds();
+    else redraw();
   });
   const pointAt = (event) => moveTo(nearest(event.clientX - svg.getBoundingClientRect().left, setting.checkpoints, view.x));
   chart.addEventListener("pointermove", pointAt);
@@ -329,6 +329,6 @@
   chooseSetting();
   let drawnFor = chart.clientWidth;
   new ResizeObserver(() => {
-    if (chart.clientWidth !== drawnFor) { drawnFor = chart.clientWidth; same_rounds(); }
+    if (chart.clientWidth !== drawnFor) { drawnFor = chart.clientWidth; redraw(); }
   }).observe(chart);
 })();
