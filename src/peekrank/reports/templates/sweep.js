@@ -151,7 +151,7 @@
   function redraw() {
     const width = chart.clientWidth, height = Math.round(Math.min(440, Math.max(290, width * 0.5)));
     if (!width) return;
-    const name = quantity(), { at } = setting;
+    const name = quantity(), { checkpoints: at } = setting;
     if (boundsBox) boundsBox.disabled = name === "quality";
     const logX = byId("log-x").checked, logY = byId("log-y").checked;
     const curves = setting.curves.map(series), visible = curves.filter((_, i) => shown[i]);
