@@ -29,7 +29,7 @@ text. A value that is unknown or not finite is `null`. `--quiet` prints neither 
 
 def reference() -> str:
     """Return the whole page."""
-    overview = [(f"[`{name}`](#peekrank-{name})", line) for name, line in COMMANDS.items()]
+    overview = [(f"[`{name}`](#peekrank-{name.replace(' ', '-')})", line) for name, line in COMMANDS.items()]
     parts = [
         "# Commands",
         _PURPOSE,
