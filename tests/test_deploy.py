@@ -16,6 +16,7 @@ from packaging.requirements import Requirement
 
 from helpers.command_line import peekrank
 from helpers.scripts import ROOT
+from peekrank.cli.app import COMMANDS
 
 DEPLOY = ROOT / "deploy"
 
@@ -85,6 +86,13 @@ def test_the_pins_of_the_image_are_those_that_are_tested(tmp_path: Path) -> None
     assert not any(pin.extras for pin in pins)
 
 
+def test_the_image_runs_commands_that_exist() -> None:
+    lines = (DEPLOY / "Containerfile").read_text(encoding="utf-8")
+    names = re.findall(r'^(?:RUN|CMD) .*?\bpeekrank\b[", ]+([a-z-]+)', lines, flags=re.M)
+    assert names == ["precompile", "serve"]
+    assert set(names) <= set(COMMANDS)
+
+
 @pytest.mark.slow
-def test_what_an_image_is_warmed_with_runs() -> None:
-    runpy.run_path(str(DEPLOY / "warm.py"))
+def test_the_script_that_compiles_for_the_image_runs() -> None:
+    runpy.run_path(str(DEPLOY / "precompile.py"))
