@@ -52,6 +52,8 @@ def test_a_table_differences_and_files(log: Path) -> None:
         "600 decisions, 600 with all answers",
         "95% anytime CI",
         "verdict",
+        "ESS is the effective sample size: the number of decisions",
+        "Max weight is the largest factor by which a single answer counts",
     ):
         assert word in done.output
     found = json.loads(Path("a.json").read_text())

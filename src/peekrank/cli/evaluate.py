@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from peekrank.types import Measure
 
 _MAX_NAMES = 5  # candidates named in a note
+_COLUMNS = (
+    "ESS is the effective sample size: the number of decisions that the log is worth for this policy.",
+    "Max weight is the largest factor by which a single answer counts (1 / propensity; 0: no weights are needed).",
+)
 
 EXAMPLES = """\
 # Estimate the value of another order.
@@ -153,7 +157,7 @@ def _render(result: Evaluation, policies: list[Policy], log: Path) -> list[Termi
             cells = (number(e.dr), _ends(e.anytime), _ends(e.betting), _verdict(e, result.measure))
             rows.append(("", [e.name, e.baseline, *cells]))
         parts.append(TerminalTable("Differences", heads, rows))
-    return parts + [Text(note) for note in _notes(result, policies)]
+    return parts + [Text(note) for note in (*_COLUMNS, *_notes(result, policies))]
 
 
 def _ends(interval: tuple[float, float]) -> str:
