@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 
 from peekrank.data.dataset import Dataset
@@ -20,7 +21,7 @@ COLUMNS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame, pl.LazyFrame, pa.table, dict])
 def test_data_frames(frame: Any) -> None:
     data = Dataset.of(frame(COLUMNS), relevance="sold", queries="qid", documents="sku", source="shop")
     assert data.features.tolist() == [[1.5, 1], [0.5, 1], [2, 0]]
@@ -38,6 +39,30 @@ def test_columns_beside_the_frame(frame: Any) -> None:
     assert data.features.tolist() == [[1, 0], [2, 1]]
     assert data.relevance.dtype == np.float32
     assert data.queries.tolist() == [3]
+
+
+def test_forgotten_queries_are_noticed() -> None:
+    table = {"qid": [7, 4, 7], "price": [1.0, 2.0, 3.0], "sold": [1, 0, 2]}
+    with pytest.raises(ValueError, match="column 'qid' looks like the query of each document: pass queries='qid'"):
+        Dataset.of(table, relevance="sold")
+    assert Dataset.of(table, relevance="sold", queries="qid").features.shape == (3, 1)
+    assert Dataset.of(table, relevance="sold", queries=[1, 1, 2]).features.shape == (3, 2)  # then it is a feature
+
+
+@pytest.mark.parametrize("frame", [pa.table, pl.LazyFrame, pd.DataFrame])
+def test_errors_do_not_print_the_data(frame: Any) -> None:
+    columns = {f"name{i}": [f"secret{i}"] * 50 for i in range(200)}
+    with pytest.raises(ValueError, match="has no column 'sold' for relevance") as raised:
+        Dataset.of(frame(columns), relevance="sold")
+    assert "secret" not in str(raised.value)
+    assert len(str(raised.value).splitlines()) == 1
+    assert len(str(raised.value)) < 1000
+
+
+def test_a_data_set_is_shown_by_its_sizes() -> None:
+    data = Dataset.of([[1, 2], [3, 4]], [0, 2], source="<b>&")
+    assert repr(data) == "<Dataset of <b>&: 1 query, 2 documents, 2 features, relevance 0 to 2>"
+    assert "<b>Dataset</b> of &lt;b&gt;&amp;" in data._repr_html_()
 
 
 def test_without_queries_and_relevance() -> None:

@@ -6,12 +6,19 @@ import pickle
 import subprocess
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
+import sklearn
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, GroupKFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils import estimator_checks
 from sklearn.utils.validation import check_is_fitted
 
@@ -30,6 +37,9 @@ CHECKS = [
     "check_dont_overwrite_parameters",
     "check_estimator_cloneable",
     "check_estimator_repr",
+    "check_estimator_sparse_array",
+    "check_estimator_sparse_matrix",
+    "check_estimators_dtypes",
     "check_estimators_fit_returns_self",
     "check_estimators_overwrite_params",
     "check_estimators_partial_fit_n_features",
@@ -42,20 +52,102 @@ CHECKS = [
     "check_fit1d",
     "check_fit_check_is_fitted",
     "check_fit_idempotent",
+    "check_fit_score_takes_y",
     "check_get_params_invariance",
     "check_methods_sample_order_invariance",
+    "check_methods_subset_invariance",
     "check_n_features_in",
+    "check_n_features_in_after_fitting",
     "check_no_attributes_set_in_init",
+    "check_parameters_default_constructible",
+    "check_pipeline_consistency",
+    "check_positive_only_tag_during_fit",
     "check_readonly_memmap_input",
+    "check_requires_y_none",
     "check_set_params",
     "check_valid_tag_types",
 ]
 
 
+class OneQuery(TopKRanker):
+    """The ranker as scikit-learn's checks call it: without queries, of which they know nothing."""
+
+    def fit(self, X: Any, y: Any, qid: Any = None, *, group: Any = None) -> Self:
+        return super().fit(X, y, qid, group=group)
+
+    def partial_fit(self, X: Any, y: Any, qid: Any = None, *, group: Any = None) -> Self:
+        return super().partial_fit(X, y, qid, group=group)
+
+    def score(self, X: Any, y: Any, qid: Any = None, *, group: Any = None) -> float:
+        return super().score(X, y, qid, group=group)
+
+
 @pytest.mark.parametrize("name", CHECKS)
 def test_the_checks_of_scikit_learn(name: str) -> None:
     check: Callable[[str, Any], None] = getattr(estimator_checks, name)
-    check("TopKRanker", TopKRanker(rounds=50, scaling="global"))
+    check("OneQuery", OneQuery(rounds=50, scaling="global"))
+
+
+def test_what_the_queries_are_must_be_said() -> None:
+    with pytest.raises(ValueError, match="fit needs qid, the query of each row, or qid=None"):
+        TopKRanker(rounds=10).fit(X, Y)
+    with pytest.raises(ValueError, match="partial_fit needs qid"):
+        TopKRanker(rounds=10).partial_fit(X, Y)
+    ranker = TopKRanker(rounds=10, scaling="query").fit(X, Y, qid=QID)
+    with pytest.raises(ValueError, match="score needs qid"):
+        ranker.score(X, Y)
+    with pytest.raises(ValueError, match="predict needs qid"):  # because the scaling depends on it
+        ranker.predict(X)
+    assert ranker.score(X, Y, qid=None) == TopKRanker.score(ranker, X, Y, qid=np.zeros(len(X), int))
+    with pytest.raises(ValueError, match="qid and group are both given"):
+        ranker.score(X, Y, qid=QID, group=[len(X)])
+
+
+def test_groups_are_numbers_of_rows_one_after_the_other() -> None:
+    sizes = np.diff(DATA.offsets)
+    by_group, by_query = TopKRanker(rounds=200).fit(X, Y, group=sizes), TopKRanker(rounds=200).fit(X, Y, qid=QID)
+    assert np.array_equal(by_group.predict(X), by_query.predict(X))
+    assert by_group.score(X, Y, group=sizes) == by_query.score(X, Y, qid=QID)
+    for wrong, said in (([3, 0], "group must hold"), ([3, 4], "must be .*, one for each document")):
+        with pytest.raises(ValueError, match=said):
+            TopKRanker(rounds=10).fit(X, Y, group=wrong)
+
+
+def test_a_search_and_a_pipeline_pass_the_queries_on() -> None:
+    with sklearn.config_context(enable_metadata_routing=True):
+        folds = GroupKFold(3)
+        search = GridSearchCV(TopKRanker(rounds=200, scaling="global"), {"learner": ["ridge"]}, cv=folds)
+        search.fit(X, Y, qid=QID, groups=QID)
+        by_hand = [
+            TopKRanker(rounds=200, scaling="global").fit(X[a], Y[a], qid=QID[a]).score(X[b], Y[b], qid=QID[b])
+            for a, b in folds.split(X, Y, QID)
+        ]
+        assert search.best_score_ == pytest.approx(np.mean(by_hand))
+        steps = make_pipeline(StandardScaler(), TopKRanker(rounds=200, scaling="none")).fit(X, Y, qid=QID)
+        scaled = StandardScaler().fit_transform(X)
+        alone = TopKRanker(rounds=200, scaling="none").fit(scaled, Y, qid=QID)
+        assert steps.score(X, Y, qid=QID) == alone.score(scaled, Y, qid=QID)
+        named = clone(TopKRanker(rounds=20).set_fit_request(qid="query").set_score_request(qid=False))
+        assert named.get_metadata_routing().fit.requests == {"qid": "query"}
+        assert named.get_metadata_routing().score.requests["qid"] is False
+    with pytest.raises(ValueError, match="fit needs qid"):  # not silently one query
+        make_pipeline(StandardScaler(), TopKRanker(rounds=10)).fit(X, Y)
+
+
+def test_it_is_shown_with_what_it_was_trained_on() -> None:
+    ranker = TopKRanker("rtopkf", k=2, rounds=20)
+    assert repr(ranker) == "TopKRanker(learner='rtopkf', k=2, rounds=20)"
+    assert "not fitted" in ranker._repr_html_()
+    shown = ranker.fit(X, Y, qid=QID)._repr_html_()
+    assert "trained for 20 rounds, 4 features" in shown
+    assert "<li>k = 2</li>" in shown
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame, pl.LazyFrame, pa.table])
+def test_tables_are_as_good_as_arrays(frame: Callable[[dict[str, Any]], Any]) -> None:
+    table = frame({f"f{i}": X[:, i] for i in range(4)})
+    by_table, by_array = (TopKRanker(rounds=50).fit(each, Y, qid=QID) for each in (table, X))
+    assert np.array_equal(by_table.predict(table), by_array.predict(X))
 
 
 def test_it_learns_and_predicts_in_the_order_of_the_rows() -> None:
@@ -86,7 +178,7 @@ def test_learning_goes_on_as_an_agent_would(learner: str) -> None:
             decision = agent.rank(X[rows])
             agent.update(decision, Y[rows][decision.ranking[:1]])
     assert ranker.model_.agent == agent.dump()
-    longer = ranker.partial_fit(X[:30], Y[:30])  # one query, longer than all before
+    longer = ranker.partial_fit(X[:30], Y[:30], qid=None)  # one query, longer than all before
     assert Agent.from_model(longer.model_).rounds == 81
 
 
@@ -104,7 +196,7 @@ def test_clones_have_learned_nothing() -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"X": X, "y": None}, "y is None"),
+        ({"X": X, "y": None}, "target y is None"),
         ({"X": X[:, 0], "y": Y}, "Reshape your data"),
         ({"X": X, "y": Y[:-1]}, "relevance are .*: must be .*, one for each document"),
         ({"X": X, "y": -np.ones(len(X))}, "relevance must be a number for every document, 0 or more"),
@@ -113,7 +205,7 @@ def test_clones_have_learned_nothing() -> None:
 )
 def test_what_cannot_be_learned_from(given: dict[str, Any], said: str) -> None:
     with pytest.raises(ValueError, match=said):
-        TopKRanker(rounds=10).fit(**given)
+        TopKRanker(rounds=10).fit(**given, qid=None)
 
 
 def test_scikit_learn_is_not_loaded() -> None:
@@ -124,7 +216,7 @@ try:
     TopKRanker().predict([[1.0]])
 except ValueError as error:
     assert "is not fitted yet" in str(error)
-TopKRanker(rounds=5, scaling="none").fit([[1.0], [0.0]], [1, 0]).predict([[1.0]])
+TopKRanker(rounds=5, scaling="none").fit([[1.0], [0.0]], [1, 0], qid=None).predict([[1.0]])
 assert "sklearn" not in sys.modules
 """
     subprocess.run([sys.executable, "-c", script], check=True)

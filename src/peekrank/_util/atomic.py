@@ -12,14 +12,15 @@ from pathlib import Path
 def write_whole(path: Path, write: Callable[[Path], object]) -> None:
     """Write a file atomically: `write` fills a temporary file, which then replaces the file.
 
+    Raises ValueError if the path is a symbolic link, which somebody else may have placed there.
+
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     write_whole(Path(folder) / "new" / "a.txt", lambda path: path.write_text("all of it"))
     ...     (Path(folder) / "new" / "a.txt").read_text()
     'all of it'
     """
-    if path.is_symlink():
-        path = path.resolve()  # replace the target, not the link
+    check_no_link(path)
     if path.exists() and not path.is_file():
         raise ValueError(f"{path} is not a regular file")
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.part")
@@ -33,6 +34,12 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
         if isinstance(error, OSError):  # its own message names the temporary file, or no file
             raise OSError(f"{path} cannot be written: {error.strerror or error}") from None
         raise
+
+
+def check_no_link(path: Path) -> None:
+    """Raise ValueError if a path is a symbolic link."""
+    if path.is_symlink():
+        raise ValueError(f"{path} is a symbolic link, and nothing is written through one; name the file itself")
 
 
 def remove_leftovers(folder: Path) -> None:

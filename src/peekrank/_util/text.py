@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+_MAX_BITS = 4096  # of a whole number that a message shows
+
 
 def pluralize(n: int, one: str, many: str | None = None) -> str:
     """Return a number with its noun, in the singular for 1.
@@ -31,6 +33,20 @@ def excerpt(text: str, limit: int = 60) -> str:
     """
     escaped = printable(text[: limit + 1])
     return escaped if len(escaped) <= limit else f"{escaped[:limit]}..."
+
+
+def shown(value: object, limit: int = 60) -> str:
+    r"""Return the `repr` of an untrusted value, shortened as by `excerpt`.
+
+    >>> shown("\0"), shown(10**5000), shown([1] * 99, limit=6)
+    ("'\\x00'", 'a number of 16,610 bits', '[1, 1,...')
+    """
+    if isinstance(value, int) and value.bit_length() > _MAX_BITS:
+        return f"a number of {value.bit_length():,} bits"
+    try:
+        return excerpt(repr(value), limit)
+    except (ValueError, RecursionError):  # a number within it has too many digits, or it is nested too deeply
+        return f"a {type(value).__name__}"
 
 
 def presentable(name: str) -> str:

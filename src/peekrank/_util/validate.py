@@ -7,6 +7,7 @@ from typing import Any, get_args
 
 import numpy as np
 
+from peekrank._util.text import shown
 from peekrank.types import Ints
 
 
@@ -24,7 +25,7 @@ def check_int(name: str, value: object, low: int, high: int | None = None) -> No
         or value < low
         or (high is not None and value > high)
     ):
-        raise ValueError(f"{name} = {value!r}: must be a whole number, {allowed}")
+        raise ValueError(f"{name} = {shown(value)}: must be a whole number, {allowed}")
 
 
 def check_ascending(name: str, values: Any, high: int) -> Ints:
@@ -56,7 +57,7 @@ def check_positive(name: str, value: Any) -> None:
     """
     number = isinstance(value, int | float | np.floating) and not isinstance(value, bool)
     if not (number and value > 0 and math.isfinite(value) and math.isfinite(1 / value)):
-        raise ValueError(f"{name} = {value!r}: must be a positive number")
+        raise ValueError(f"{name} = {shown(value)}: must be a positive number")
 
 
 def check_open_unit(name: str, value: Any) -> None:
@@ -67,7 +68,7 @@ def check_open_unit(name: str, value: Any) -> None:
     ValueError: p = 1.0: must be a number above 0 and below 1
     """
     if isinstance(value, bool) or not isinstance(value, float | np.floating) or not 0 < value < 1:
-        raise ValueError(f"{name} = {value!r}: must be a number above 0 and below 1")
+        raise ValueError(f"{name} = {shown(value)}: must be a number above 0 and below 1")
 
 
 def check_unit(name: str, value: Any) -> None:
@@ -79,7 +80,7 @@ def check_unit(name: str, value: Any) -> None:
     """
     check_positive(name, value)
     if value > 1:
-        raise ValueError(f"{name} = {value!r}: must be at most 1")
+        raise ValueError(f"{name} = {shown(value)}: must be at most 1")
 
 
 def check_choice(name: str, value: object, hint: Any) -> None:
@@ -91,4 +92,4 @@ def check_choice(name: str, value: object, hint: Any) -> None:
     ValueError: order = 'best': must be 'leader' or 'fixed'
     """
     if value not in get_args(hint):
-        raise ValueError(f"{name} = {value!r}: must be {' or '.join(map(repr, get_args(hint)))}")
+        raise ValueError(f"{name} = {shown(value)}: must be {' or '.join(map(repr, get_args(hint)))}")

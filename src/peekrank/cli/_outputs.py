@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from peekrank._util.atomic import write_whole
+from peekrank._util.atomic import check_no_link, write_whole
 from peekrank._util.signals import interrupt_later
 from peekrank.cli._verbosity import STANDARD_OUTPUT, VERBOSITY
 
@@ -83,6 +83,7 @@ def check_outputs(*files: Path | None, read: Sequence[Path] = ()) -> None:
     """Check that files can be written later. Raises ValueError if one cannot, or is also an input."""
     paths = [path for path in files if path and path != STANDARD_OUTPUT]
     for path in paths:
+        check_no_link(path)
         above = next(folder for folder in path.absolute().parents if folder.exists())
         if path.exists() and not path.is_file():
             raise ValueError(f"{path} is not a regular file; choose another name")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field, replace
+from html import escape
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from peekrank._jit import kernel
+from peekrank._util.text import excerpt, pluralize
 from peekrank.data.feature_stats import feature_stats
 from peekrank.types import Features, Ints, Rounds
 
@@ -72,7 +74,7 @@ class Dataset(NamedTuple):
     def of(
         table: Any, relevance: Any = None, queries: Any = None, *, documents: Any = None, source: str = "a table"
     ) -> Dataset:
-        """Make a data set from arrays or a pandas or polars data frame; see `peekrank.data.tables.dataset_of`.
+        """Make a data set from arrays or a data frame; see `peekrank.data.tables.dataset_of`.
 
         >>> data = Dataset.of([[0.5, 1], [2, 0], [1, 1]], relevance=[1, 0, 2], queries=["b", "a", "b"])
         >>> data.relevance, data.names
@@ -81,6 +83,28 @@ class Dataset(NamedTuple):
         from peekrank.data.tables import dataset_of
 
         return dataset_of(table, relevance, queries, documents=documents, source=source)
+
+    def __repr__(self) -> str:
+        """Return the source and the sizes, without the data.
+
+        >>> Dataset.of([[0.5, 1], [2, 0], [1, 1]], relevance=[1, 0, 2], queries=["b", "a", "b"])
+        <Dataset of a table: 2 queries, 3 documents, 2 features, relevance 0 to 2>
+        """
+        return f"<Dataset of {excerpt(self.about.source)}: {', '.join(self._sizes())}>"
+
+    def _repr_html_(self) -> str:
+        """Return the source and the sizes, for notebooks."""
+        rows = "".join(f"<li>{text}</li>" for text in self._sizes())
+        return f"<div><b>Dataset</b> of {escape(excerpt(self.about.source))}<ul>{rows}</ul></div>"
+
+    def _sizes(self) -> tuple[str, ...]:
+        documents, features = self.features.shape
+        return (
+            pluralize(len(self.queries), "query", "queries"),
+            pluralize(documents, "document"),
+            pluralize(features, "feature"),
+            f"relevance {self.relevance.min():g} to {self.relevance.max():g}",
+        )
 
     def query_name(self, query: int) -> str:
         """Return the name or id of a query, given by its index."""

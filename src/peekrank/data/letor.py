@@ -18,6 +18,7 @@ import numpy as np
 
 from peekrank._util.atomic import write_whole
 from peekrank._util.text import excerpt
+from peekrank._util.untrusted_files import MAX_LINE, line_too_long, read_text
 from peekrank._util.validate import check_int
 from peekrank.data._lines import after_last_newline
 from peekrank.data._numbers import DIGITS, Bytes
@@ -102,7 +103,7 @@ def read_letor(
     digest = hashlib.sha256()
     with path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
-        for text, end in _blocks(file, path.name, digest):
+        for text, end in _blocks(file, path.name, digest, lambda: table.lines):
             done = file.tell() if file.seekable() else 0  # compressed bytes, for gzip
             table.add(text, end, done / max(done, size, 1))
             progress(done, max(done, size))
@@ -207,7 +208,7 @@ def _read_groups(path: Path) -> Groups | None:
     if group_file is None:
         return None
     try:
-        lines = group_file.read_text(encoding="ascii").split("\n")
+        lines = read_text(group_file, "ascii").split("\n")
     except UnicodeDecodeError:
         raise ValueError(f"{group_file.name}: is not text; expected a whole number in each line") from None
     sizes = []
@@ -231,8 +232,11 @@ def _plain_or_gzip(folder: Path, name: str) -> Path | None:
     return next((path for path in (folder / name, folder / f"{name}.gz") if path.is_file()), None)
 
 
-def _blocks(file: BufferedReader, name: str, digest: Any) -> Iterator[tuple[Bytes, int]]:
-    """Read blocks of whole lines, each with its end. Adds a line feed if the last line has none."""
+def _blocks(file: BufferedReader, name: str, digest: Any, lines: Callable[[], int]) -> Iterator[tuple[Bytes, int]]:
+    """Read blocks of whole lines, each with its end. Adds a line feed if the last line has none.
+
+    `lines` returns the number of lines that were parsed, for errors.
+    """
     start = file.peek(8)[:8]
     _reject_archives(name, start)
     source = gzip.GzipFile(fileobj=file) if start[:2] == _GZIP else file
@@ -253,6 +257,8 @@ def _blocks(file: BufferedReader, name: str, digest: Any) -> Iterator[tuple[Byte
         if end:
             yield buffer, end
             buffer[: filled - end] = buffer[end:filled].copy()
+        elif filled > MAX_LINE:
+            raise line_too_long(name, lines() + 1)
         elif filled == len(buffer) - 1:
             buffer = np.concatenate((buffer, np.empty_like(buffer)))
         kept = filled - end

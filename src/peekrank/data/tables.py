@@ -1,7 +1,9 @@
-"""Data sets from NumPy arrays and from pandas or polars data frames. Neither library is required."""
+"""Data sets from NumPy arrays, pandas and polars data frames, and pyarrow tables. None of these is required."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,8 @@ from peekrank.data._table import gather_queries
 from peekrank.data.dataset import Dataset, Provenance, check_finite
 from peekrank.spec import suggest
 from peekrank.types import Features
+
+_QUERY = re.compile("qid|quer(y|ies)|(query|search|session|srch)_?id", re.I)  # names of columns
 
 
 def dataset_of(
@@ -33,7 +37,7 @@ def dataset_of(
     Parameters
     ----------
     table
-        The features, as a 2-D array or a data frame.
+        The features, as a 2-D array or a data frame. Of a LazyFrame, all columns are computed.
     relevance, queries, documents
         The relevance of each document, 0 or more (None: unknown, treated as 0), its query, a number or a string
         (None: one query), and its id (None: no ids). Each is an array, or the name of a column of the data frame,
@@ -43,10 +47,13 @@ def dataset_of(
     """
     fields = {"relevance": relevance, "queries": queries, "documents": documents}
     columns = {name: value for name, value in fields.items() if isinstance(value, str)}
-    features = _extract_features(table, columns, source)
+    frame = columns_of(table)
+    features = _extract_features(table, frame, columns, source)
+    if frame and queries is None:
+        _check_queries(frame, columns.values(), source)
     rows = len(features)
     known = {
-        name: _check_column(np.asarray(table[value] if isinstance(value, str) else value), name, rows, source)
+        name: _check_column(frame[value] if frame and name in columns else np.asarray(value), name, rows, source)
         for name, value in fields.items()
         if value is not None
     }
@@ -67,23 +74,38 @@ def dataset_of(
     return data
 
 
-def _extract_features(table: Any, columns: dict[str, str], source: str) -> Features:
-    """Return the columns that are features, as float32."""
+def columns_of(table: Any) -> dict[str, NDArray[Any]] | None:
+    """Return the columns of a data frame of pandas, polars or pyarrow by name, or None for other values."""
+    if isinstance(table, dict):
+        return {str(name): np.asarray(values) for name, values in table.items()}
+    if hasattr(table, "collect_schema"):  # polars; it computes a LazyFrame
+        table = table.lazy().collect()
+    if hasattr(table, "column_names"):  # pyarrow
+        return {name: table.column(i).to_numpy() for i, name in enumerate(table.column_names)}
     if hasattr(table, "columns"):
-        existing = list(map(str, table.columns))
+        return {str(name): np.asarray(table[name]) for name in table.columns}
+    return None
+
+
+def _extract_features(
+    table: Any, frame: dict[str, NDArray[Any]] | None, columns: dict[str, str], source: str
+) -> Features:
+    """Return the columns that are features, as float32."""
+    if frame is not None:
         for field, name in columns.items():
-            if name not in existing:
-                raise ValueError(f"{source}: has no column '{name}' for {field}: {suggest(name, existing)}")
-        named = [name for name in table.columns if str(name) not in columns.values()]
-        parts = {name: np.asarray(table[name]) for name in named}
+            if name not in frame:
+                raise ValueError(f"{source}: has no column '{excerpt(name)}' for {field}: {suggest(name, frame)}")
+        parts = {name: values for name, values in frame.items() if name not in columns.values()}
         for name, values in parts.items():
             if values.dtype.kind not in "biuf":
-                problem = f"column '{excerpt(str(name))}' does not hold numbers"
+                problem = f"column '{excerpt(name)}' does not hold numbers"
                 raise ValueError(f"{source}: {problem}; remove it, or name it as queries or documents")
         features = np.column_stack(list(parts.values())) if parts else np.empty((0, 0))
     elif columns:
         field, name = next(iter(columns.items()))
-        raise ValueError(f"{source}: {field} = '{name}' names a column, but the table is not a data frame")
+        raise ValueError(
+            f"{source}: {field} = '{excerpt(name)}' names a column, but the table is not a data frame"
+        )
     else:
         features = np.asarray(table)
     if features.ndim != 2 or not features.size or features.dtype.kind not in "biuf":
@@ -91,6 +113,16 @@ def _extract_features(table: Any, columns: dict[str, str], source: str) -> Featu
         raise ValueError(f"{source}: features are {shape} of {features.dtype}: must be a table of numbers")
     with np.errstate(over="ignore"):
         return features.astype(np.float32)
+
+
+def _check_queries(frame: dict[str, NDArray[Any]], used: Collection[str], source: str) -> None:
+    """Raise ValueError if a column that is not used otherwise looks like the query of each document."""
+    for name in frame:
+        if name not in used and _QUERY.fullmatch(name):
+            raise ValueError(
+                f"{source}: no queries are given, but column '{excerpt(name)}' looks like the query of each "
+                f"document: pass queries='{excerpt(name)}', or rename the column if it is a feature"
+            )
 
 
 def _check_column(values: NDArray[Any], name: str, rows: int, source: str) -> NDArray[Any]:

@@ -5,6 +5,7 @@ Both have one action per decision. Logs that are read have k = 1, and logs to be
 
 from __future__ import annotations
 
+import csv
 import json
 from os import PathLike
 from pathlib import Path
@@ -15,13 +16,15 @@ import numpy as np
 from peekrank._util.atomic import write_whole
 from peekrank._util.extras import extra
 from peekrank._util.text import excerpt
-from peekrank._util.untrusted_json import read_json
-from peekrank.evaluation.jsonl import log_from_numbered_records
-from peekrank.evaluation.log import Log, Source
+from peekrank._util.untrusted_files import bounded_lines, check_memory
+from peekrank.evaluation.jsonl import is_number, log_from_numbered_records, numbered_records
+from peekrank.evaluation.log import Log, Source, checked, not_a_log
 
 with extra("cli"):
     import polars as pl
 
+_OPEN_BANDIT = {"item_id": pl.String, "position": pl.Int64, "click": pl.Float64, "propensity_score": pl.Float64}
+_CANDIDATE = 64  # bytes of a candidate of a decision in memory
 _TOLERANCE = 1e-6  # largest deviation of propensities from uniform ones
 
 
@@ -42,30 +45,29 @@ def read_dsjson(path: str | PathLike[str], *, min_feedback: float = 0.0, max_fee
         Range of rewards.
     """
     path = Path(path)
-    records = []
-    for number, line in enumerate(path.read_bytes().splitlines(), 1):
-        if line.strip():
-            where = f"{path.name}, line {number}"
-            try:
-                record = read_json(line)
-            except (ValueError, UnicodeDecodeError) as error:
-                raise ValueError(f"{where} is not JSON ({excerpt(str(error))})") from None
-            records.append((number, _record_from_dsjson(record, number, where)))
+    try:
+        with path.open("rb") as file:
+            records = [
+                (number, _record_from_dsjson(record, number, f"{path.name}, line {number}"))
+                for number, record in numbered_records(file, path.name)
+            ]
+    except FileNotFoundError:
+        raise ValueError(f"{path} does not exist") from None
     return log_from_numbered_records(records, Source(path.name, "line"), min_feedback, max_feedback)
 
 
-def _record_from_dsjson(record: Any, number: int, where: str) -> dict[str, Any]:
-    if not isinstance(record, dict) or "_outcomes" in record:
+def _record_from_dsjson(record: dict[str, Any], number: int, where: str) -> dict[str, Any]:
+    if "_outcomes" in record:
         raise ValueError(f"{where} must be a decision about one action, with fields 'a' and 'p'")
     actions, propensities = record.get("a"), record.get("p")
     if not (
         isinstance(actions, list) and isinstance(propensities, list) and len(actions) == len(propensities) > 0
     ):
         raise ValueError(f"{where}, field 'p': must have a probability for each action of field 'a'")
-    if sorted(map(str, actions)) != sorted(map(str, range(1, len(actions) + 1))):
+    if not all(type(action) is int for action in actions) or sorted(actions) != [*range(1, len(actions) + 1)]:
         raise ValueError(f"{where}, field 'a': must contain each number from 1 to {len(actions)} once")
     cost = record.get("_label_cost", record.get("cost"))
-    if cost is not None and not isinstance(cost, int | float):
+    if cost is not None and not is_number(cost):
         raise ValueError(f"{where}, field '_label_cost': must be a number")
     context = record.get("c")
     multi = context.get("_multi") if isinstance(context, dict) else None
@@ -74,16 +76,17 @@ def _record_from_dsjson(record: Any, number: int, where: str) -> dict[str, Any]:
     for p, action in enumerate(actions):
         position[action - 1], propensity[action - 1] = p, propensities[p]
     answer = [None if cost is None or i != actions[0] - 1 else 0.0 - cost for i in range(len(actions))]
-    event = str(record.get("EventId", number))
+    event = record.get("EventId", str(number))
     return {
         "event": event, "k": 1, "candidates": names, "position": position, "propensity": propensity,
         "feedback": answer, "learner": "vowpal wabbit",
     }  # fmt: skip
 
 
-def _name(multi: Any, i: int) -> str:
+def _name(multi: Any, i: int) -> Any:
     described = multi[i] if isinstance(multi, list) and i < len(multi) and isinstance(multi[i], dict) else {}
-    return str(described.get("id", described.get("_tag", i + 1)))
+    name = described.get("id", described.get("_tag", i + 1))
+    return str(name) if isinstance(name, int | float) else name
 
 
 def write_dsjson(path: str | PathLike[str], log: Log) -> None:
@@ -132,15 +135,13 @@ def read_open_bandit(path: str | PathLike[str], *, position: int | None = None) 
         Read only rows of this position; None: all rows, so that clicks are averages over positions.
     """
     path = Path(path)
-    try:
-        table = pl.read_csv(path, columns=["item_id", "position", "click", "propensity_score"])
-    except (pl.exceptions.PolarsError, OSError) as error:
-        why = excerpt(" ".join(str(error).split()), 160)
-        raise ValueError(f"{path.name}: cannot be read as an Open Bandit log ({why})") from None
-    items = table["item_id"].unique().sort()
-    propensity = table["propensity_score"].cast(pl.Float64, strict=False).fill_null(-1.0).to_numpy()
-    if len(propensity) == 0 or (wrong := np.abs(propensity * len(items) - 1) > _TOLERANCE * len(items)).any():
-        row = int(np.argmax(wrong)) + 2 if len(propensity) else 1
+    table = _read_csv(path)
+    items = _in_order(table["item_id"].drop_nulls().unique())
+    propensity = table["propensity_score"].to_numpy()
+    uniform = np.abs(propensity * len(items) - 1) <= _TOLERANCE * len(items)
+    wrong = ~uniform | table["item_id"].is_null().to_numpy()
+    if len(wrong) == 0 or wrong.any():
+        row = int(np.argmax(wrong)) + 2 if len(wrong) else 1
         raise ValueError(
             f"{path.name}, row {row}, field 'propensity_score': must be 1/{len(items)}, as of a uniform policy. "
             "Other policies need the probabilities of items not shown, which the file lacks"
@@ -148,19 +149,57 @@ def read_open_bandit(path: str | PathLike[str], *, position: int | None = None) 
     chosen = table if position is None else table.filter(pl.col("position") == position)
     if chosen.is_empty():
         raise ValueError(f"{path.name} has no row of position {position}")
-    return _uniform_log(chosen, [str(item) for item in items], path.name)
+    return _uniform_log(chosen, items, path)
 
 
-def _uniform_log(table: pl.DataFrame, names: list[str], file: str) -> Log:
-    codes = {name: i for i, name in enumerate(names)}
-    m, records = len(names), []
-    for t, (item, _, click, _) in enumerate(table.iter_rows()):
-        top = codes[str(item)]
-        position = [0 if i == top else i + (i < top) for i in range(m)]
-        answer = [click if i == top else None for i in range(m)]
-        shown = {"event": str(t + 1), "k": 1, "candidates": names, "position": position, "propensity": [1 / m] * m}
-        records.append((t + 1, {**shown, "feedback": answer, "learner": "open bandit, random"}))
-    return log_from_numbered_records(records, Source(file, "row"), 0.0, 1.0)
+def _read_csv(path: Path) -> pl.DataFrame:
+    """Read the columns of an Open Bandit log as numbers, and items as text."""
+    try:
+        with path.open("rb") as file:
+            header = next(bounded_lines(file, path.name), b"").decode(errors="replace")
+        names = next(csv.reader([header]), [])
+        missing = [name for name in _OPEN_BANDIT if name not in names]
+        if missing:
+            raise not_a_log(path.name, f"has no column {', '.join(missing)} of Open Bandit, the only CSV format")
+        return pl.read_csv(path, columns=list(_OPEN_BANDIT), schema_overrides=_OPEN_BANDIT, glob=False)
+    except FileNotFoundError:
+        raise ValueError(f"{path} does not exist") from None
+    except csv.Error:
+        raise not_a_log(path.name, "has no row of names") from None
+    except (pl.exceptions.PolarsError, OSError) as error:
+        why = excerpt(" ".join(str(error).partition("\n")[0].split()), 160)
+        raise ValueError(f"{path.name}: cannot be read as an Open Bandit log ({why})") from None
+
+
+def _in_order(names: pl.Series) -> pl.Series:
+    """Sort names of items, as numbers if all of them are."""
+    numbers = names.cast(pl.Int64, strict=False)
+    return names.sort() if numbers.null_count() else names.gather(numbers.arg_sort())
+
+
+def _uniform_log(table: pl.DataFrame, items: pl.Series, path: Path) -> Log:
+    """Build the log of a uniform policy. Candidates before the one shown move down by a position."""
+    source, n, m = Source(path.name, "row"), len(table), len(items)
+    if why := check_memory(_CANDIDATE * n * m, path.stat().st_size):
+        raise ValueError(f"{path.name}: {n:,} rows about {m:,} items {why}")
+    top = np.repeat(table["item_id"].cast(pl.Enum(items)).to_physical().to_numpy().astype(np.int64), m)
+    item, click = np.tile(np.arange(m), n), np.repeat(table["click"].to_numpy(), m)
+    log = Log(
+        events=pl.Series([str(t) for t in range(1, n + 1)]),
+        time=np.full(n, np.nan),
+        k=np.ones(n, np.int64),
+        learner=np.zeros(n, np.int64),
+        offsets=np.arange(n + 1) * m,
+        item=item,
+        position=np.where(item == top, 0, item + (item < top)),
+        propensity=np.full(n * m, 1 / m),
+        feedback=np.where(item == top, click, np.nan),
+        feedback_time=np.full(n * m, np.nan),
+        names=tuple(items),
+        learners=("open bandit, random",),
+        reasons=("",),
+    )
+    return checked(log, source)
 
 
 def write_open_bandit(path: str | PathLike[str], log: Log) -> None:

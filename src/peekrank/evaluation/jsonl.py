@@ -14,6 +14,7 @@ import math
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from io import BytesIO
 from os import PathLike
 from pathlib import Path
 from typing import IO, Any
@@ -22,6 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from peekrank._util.text import excerpt
+from peekrank._util.untrusted_files import bounded_lines
 from peekrank._util.untrusted_json import read_json
 from peekrank.evaluation.log import (
     COLUMNS,
@@ -36,6 +38,7 @@ from peekrank.evaluation.log import (
     frame_from_log,
     header_from_log,
     log_from_frame,
+    not_a_log,
     order_shown,
 )
 from peekrank.spec import suggest
@@ -60,15 +63,14 @@ def read_lines(path: Path) -> Log:
     """Read a log from JSON lines. Raises ValueError naming the file, line and field."""
     try:
         with path.open("rb") as file:
-            return _read(file, path.name)
+            lines = numbered_records(file, path.name)
+            try:
+                _, header = next(lines, (1, {}))
+            except ValueError:
+                raise not_a_log(path.name, "does not hold lines of JSON") from None
+            return log_from_numbered_records(lines, Source(path.name, "line"), *check_header(header, path.name))
     except FileNotFoundError:
         raise ValueError(f"{path} does not exist") from None
-
-
-def _read(file: IO[bytes], name: str) -> Log:
-    lines = _records(file, name)
-    _, header = next(lines, (1, {}))
-    return log_from_numbered_records(lines, Source(name, "line"), *check_header(header, name))
 
 
 def log_from_numbered_records(
@@ -102,9 +104,9 @@ def log_from_numbered_records(
     return checked(log, source)
 
 
-def _records(file: Iterable[bytes], name: str) -> Iterator[tuple[int, dict[str, Any]]]:
+def numbered_records(file: IO[bytes], name: str) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield line numbers and objects of the lines that are not empty."""
-    for number, line in enumerate(file, 1):
+    for number, line in enumerate(bounded_lines(file, name), 1):
         if line.strip():
             yield number, parse_record(line, f"{name}, line {number}")
 
@@ -145,21 +147,22 @@ def _type_error(field: str, value: Any) -> str:
     if field in _TEXTS:
         return "" if _is_text(value) else "must be a string"
     if field in ("time", "k"):
-        right = _number(value) and (field == "time" or type(value) is int)
+        right = is_number(value) and (field == "time" or type(value) is int)
         return "" if right else "must be a number" if field == "time" else "must be a whole number"
     if not isinstance(value, list):
         return "must be a list"
     if field == "candidates":
         return "" if all(map(_is_text, value)) else "must be a list of strings"
     if field == "features":
-        right = all(isinstance(row, list) and all(map(_number, row)) for row in value)
+        right = all(isinstance(row, list) and all(map(is_number, row)) for row in value)
         return "" if right else "must be a list of lists of numbers"
     if field == "position":
         return "" if all(type(part) is int and abs(part) < 2**53 for part in value) else "must be whole numbers"
-    return "" if all(part is None or _number(part) for part in value) else "must be numbers, or null"
+    return "" if all(part is None or is_number(part) for part in value) else "must be numbers, or null"
 
 
-def _number(value: Any) -> bool:
+def is_number(value: Any) -> bool:
+    """Return whether a value of JSON is a finite number, not too large for a sum."""
     number = isinstance(value, int | float) and not isinstance(value, bool)
     return number and abs(value) < 1e300  # excludes infinity and NaN
 
@@ -172,7 +175,7 @@ def _add_feedback(log: Log, late: list[tuple[int, dict[str, Any]]], source: Sour
         if not isinstance(record.get("event"), str) or record["event"] not in events:
             raise ValueError(f"{where}, field 'event': no decision has this name")
         time = record.get("time")
-        if time is not None and not _number(time):
+        if time is not None and not is_number(time):
             raise ValueError(f"{where}, field 'time': must be a number")
         event = events[record["event"]]
         rows = range(log.offsets[event], log.offsets[event + 1])
@@ -186,7 +189,7 @@ def _add_feedback(log: Log, late: list[tuple[int, dict[str, Any]]], source: Sour
 def _parse_feedback(log: Log, answers: Any, rows: dict[str, int], where: str) -> Iterator[tuple[int, float]]:
     """Yield rows and feedback of a line, without null."""
     where = f"{where}, field 'feedback'"
-    if not isinstance(answers, dict) or not all(v is None or _number(v) for v in answers.values()):
+    if not isinstance(answers, dict) or not all(v is None or is_number(v) for v in answers.values()):
         raise ValueError(f"{where}: must be an object of candidates and numbers")
     for candidate, answer in answers.items():
         if candidate not in rows:
@@ -259,7 +262,7 @@ class LogWriter:
         if len(whole) < len(content):
             os.truncate(self._path, len(whole))
         count = 0
-        for number, record in _records(whole.splitlines(keepends=True), self._path.name):
+        for number, record in numbered_records(BytesIO(whole), self._path.name):
             if number == 1:
                 check_header(record, self._path.name)
             elif "candidates" not in record and "feedback" in record:

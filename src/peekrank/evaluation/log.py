@@ -215,7 +215,7 @@ def single_learner(log: Log, file: str = "log") -> str:
     if (log.learner != log.learner[0]).any():
         event = int(np.argmax(log.learner != log.learner[0]))
         first, second = log.learners[log.learner[0]], log.learners[log.learner[event]]
-        what = f"is '{second}' after '{first}'; the log must have one learner"
+        what = f"is '{excerpt(second)}' after '{excerpt(first)}'; the log must have one learner"
         raise Source(file, "row").fault(event, "learner", what)
     return log.learners[int(log.learner[0])]
 
@@ -225,10 +225,21 @@ def header_from_log(log: Log) -> dict[str, Any]:
     return {"format": NAME, "version": VERSION, "min_feedback": log.min_feedback, "max_feedback": log.max_feedback}
 
 
+def not_a_log(file: str, why: str) -> ValueError:
+    """Return the error for a file that is no log: what it needs, and the page that describes it.
+
+    >>> not_a_log("sales.csv", "has no header")
+    ValueError('sales.csv is not a log: it has no header. A log has the columns event, k, candidates, position, and
+    for an evaluation propensity and feedback; docs/evaluation/log.md describes it')
+    """
+    needed = f"the columns {', '.join(REQUIRED)}, and for an evaluation propensity and feedback"
+    return ValueError(f"{file} is not a log: it {why}. A log has {needed}; docs/evaluation/log.md describes it")
+
+
 def check_header(header: dict[str, Any], file: str) -> tuple[float, float]:
     """Check a header, and return the range of feedback. Raises ValueError if it is invalid."""
     if header.get("format") != NAME:
-        raise ValueError(f"{file} is not a log: its format is not '{NAME}'")
+        raise not_a_log(file, f"has no header with the format '{NAME}'")
     if header.get("version") != VERSION:
         raise ValueError(f"{file} is a log of version {header.get('version')!r}; this release reads {VERSION}")
     min_feedback, max_feedback = header.get("min_feedback", 0), header.get("max_feedback", 1)
@@ -240,15 +251,17 @@ def check_header(header: dict[str, Any], file: str) -> tuple[float, float]:
 
 
 def _read_parquet(path: Path) -> Log:
+    from peekrank.jobs.parquet import UnreadableError, read_parquet
+
     try:
-        frame = pl.read_parquet(path)
+        frame = read_parquet(path)
     except FileNotFoundError:
         raise ValueError(f"{path} does not exist") from None
-    except (pl.exceptions.PolarsError, OSError) as error:
-        why = excerpt(" ".join(str(error).split()), 200)
-        raise ValueError(f"{path} is not a Parquet file, or it is damaged ({why})") from None
-    if frame.is_empty() or any(name not in frame.columns for name in HEADER):
-        raise ValueError(f"{path} is not a log: it needs rows and the columns {', '.join(HEADER)}")
+    except UnreadableError as error:
+        raise ValueError(f"{path} {error}") from None
+    missing = [name for name in (*HEADER, *REQUIRED) if name not in frame.columns]
+    if missing or frame.is_empty():
+        raise not_a_log(path.name, f"has no column {', '.join(missing)}" if missing else "has no rows")
     for name in HEADER:
         if frame[name].n_unique() > 1:
             raise Source(path.name, "row").fault(
@@ -308,6 +321,9 @@ def log_from_frame(frame: pl.DataFrame, source: Source, min_feedback: float, max
         owner = np.repeat(np.arange(len(lengths)), lengths)
         raise source.fault(int(owner[candidates.is_null().arg_max() or 0]), "candidates", "a name is missing")
     item, names = _coded(candidates)
+    for name in ("learner", "reason"):
+        if (wrong := frame[name].str.contains("\0", literal=True).fill_null(value=False)).any():
+            raise source.fault(int(wrong.arg_max() or 0), name, "must not contain the character NUL")
     people = frame.select(pl.col("learner").fill_null(""), pl.col("reason").fill_null(""))
     learner, pairs = _coded(people.select(pl.concat_str("learner", pl.lit("\0"), "reason"))["learner"])
     learners, reasons = zip(*(pair.split("\0") for pair in pairs), strict=True)
@@ -416,7 +432,9 @@ def checked(log: Log, source: Source) -> Log:
         return f"candidate '{excerpt(log.names[log.item[row]])}'"
 
     if log.events.n_unique() < len(log.events):
-        reject(log.events.is_duplicated().to_numpy(), "event", lambda t: f"'{log.events[t]}' occurs twice")
+        reject(
+            log.events.is_duplicated().to_numpy(), "event", lambda t: f"'{excerpt(log.events[t])}' occurs twice"
+        )
     reject(
         (log.k < 1) | (log.k > lengths), "k", lambda t: f"{log.k[t]}: must be from 1 to {lengths[t]} candidates"
     )

@@ -11,6 +11,7 @@ import numpy as np
 
 from peekrank._jit import kernel, specialise, unspecialised
 from peekrank._util.text import excerpt, pluralize
+from peekrank._util.untrusted_files import read_text
 from peekrank.engine import problem_shape
 from peekrank.engine.entry_points import name_of, set_items_of
 from peekrank.evaluation.log import Log, single_learner
@@ -63,7 +64,10 @@ def policy(text: str, log: Log, *, measure: Measure, seed: int = 0, progress: Pr
     if text.startswith("order:"):
         return fixed_order(log, text.removeprefix("order:").split(","), text)
     if text.endswith(".txt"):
-        names = Path(text).read_text(encoding="utf-8").split("\n")
+        try:
+            names = read_text(Path(text)).split("\n")
+        except UnicodeDecodeError:
+            raise ValueError(f"{text} is not UTF-8 text; expected a candidate's name in each line") from None
         return fixed_order(log, [name.strip() for name in names if name.strip()], Path(text).stem)
     name = text.partition(":")[0]
     if name not in LEARNERS:

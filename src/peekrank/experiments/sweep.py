@@ -12,7 +12,8 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from peekrank._util.text import excerpt, pluralize
+from peekrank._util.text import excerpt, pluralize, shown
+from peekrank._util.untrusted_files import read_text
 from peekrank._util.validate import check_int
 from peekrank.experiments.experiment import Experiment
 from peekrank.jobs.results_dir import json_digest
@@ -111,11 +112,11 @@ class Sweep:
                 object.__setattr__(self, field.name, _normalise(field.name, raw))
                 continue
             if not isinstance(raw, tuple | list) or not raw:
-                raise FieldError(f"{field.name} = {raw!r}: must be a list of one or more", field.name)
+                raise FieldError(f"{field.name} = {shown(raw)}: must be a list of one or more", field.name)
             values = [_normalise(field.name, value) for value in raw]
             for i, value in enumerate(values):
                 if value in values[:i]:
-                    raise FieldError(f"{field.name} has {value!r} twice", field.name, raw[i])
+                    raise FieldError(f"{field.name} has {shown(value)} twice", field.name, raw[i])
             object.__setattr__(self, field.name, tuple(values))
         count = len(self.streams) * len(self.measures) * len(self.k) * len(self.horizons) * len(self.learners)
         if count * self.runs > _MAX_RUNS:
@@ -201,7 +202,7 @@ def read_sweep(path: Path) -> Sweep:
     800000
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_text(path)
         table = tomllib.loads(text)
     except UnicodeDecodeError:
         raise ValueError(f"{path} is not UTF-8 text") from None
@@ -235,7 +236,7 @@ def _import(source: object) -> str:
     """Import a file or a module, and return its name."""
     try:
         if not isinstance(source, str) or not source.strip() or not source.isprintable():
-            raise ValueError(f"import = {source!r}: must be a file such as mine.py, or a module")
+            raise ValueError(f"import = {shown(source)}: must be a file such as mine.py, or a module")
         load(source)
     except (ValueError, OSError) as error:
         raise FieldError(str(error), "import", source) from None
@@ -244,10 +245,11 @@ def _import(source: object) -> str:
 
 def _line_of(text: str, key: str, value: object) -> int:
     """Find the line of a value of a key, or else of the key. tomllib does not report it."""
+    word = value if isinstance(value, str) else shown(value)
     start = re.search(rf"""^\s*\[*["']?{re.escape(key)}["']?\s*[=.\]]""", text, re.M)
     position = 0 if start is None else start.end() - 1
     for token in _tokens(text, position):
-        if value is not None and token[0].strip("\"'") == str(value):
+        if value is not None and token[0].strip("\"'") == word:
             position = token.start()
             break
     return text.count("\n", 0, position) + 1
@@ -267,10 +269,10 @@ def _normalise(name: str, value: Any) -> Any:
             return int(value)
         if name == "same_rounds":
             if value is not True and value is not False:
-                raise ValueError(f"same_rounds = {value!r}: must be true or false")
+                raise ValueError(f"same_rounds = {shown(value)}: must be true or false")
             return value
         if not isinstance(value, str) or not value.strip() or not value.isprintable():
-            raise ValueError(f"{name} = {value!r}: must be one line of text")
+            raise ValueError(f"{name} = {shown(value)}: must be one line of text")
         if name == "streams":
             stream = stream_named(value)
             check_int("m", stream.m, 1, _MAX_ITEMS)  # this reads the stream's file, if it has one

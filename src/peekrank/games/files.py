@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from peekrank._util.text import excerpt
+from peekrank._util.untrusted_files import read_text
 from peekrank._util.untrusted_json import read_json
 from peekrank.games.exact.numbers import rational
 from peekrank.games.game import Game
@@ -64,7 +65,7 @@ def read_game(path: str | PathLike[str]) -> Game:
         folder = "is a folder; " if path.is_dir() else ""
         raise ValueError(f"{path.name}: {folder}the name of a game file must end in .json or .csv")
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = read_text(path, "utf-8-sig")
         if not text.strip():
             raise ValueError("the file is empty")
         return readers[path.suffix.lower()](text)

@@ -12,6 +12,7 @@ import hashlib
 import json
 import math
 import platform
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -22,9 +23,13 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from peekrank import __version__
-from peekrank._util.atomic import remove_leftovers, write_whole
+from peekrank._util.atomic import check_no_link, remove_leftovers, write_whole
 from peekrank._util.code_digest import code_digest
 from peekrank._util.extras import extra
+from peekrank._util.text import excerpt
+from peekrank._util.untrusted_files import read_whole
+from peekrank._util.untrusted_json import read_json
+from peekrank.jobs.parquet import UnreadableError, read_parquet
 from peekrank.registry import modules_of, origins
 
 with extra("cli"):
@@ -33,6 +38,10 @@ with extra("cli"):
 FORMAT = 3
 _CODE = {"versions": "versions of packages", "sources": "code of peekrank"}
 _TIMINGS = "timings.csv"
+_DIGEST = re.compile("[0-9a-f]{32}")  # names of files begin with it
+_MAX_MANIFEST = 1 << 26  # bytes
+_TABLES = ("versions", "own")  # fields of a manifest that are objects in every kind
+_MAX_WHY = 160  # characters of a reason
 OURS = ("manifest.json", _TIMINGS)  # files of a folder that hold no results
 
 
@@ -148,8 +157,8 @@ class ResultsDir:
     def open(cls, path: Path, kind: str) -> ResultsDir:
         """Open an existing folder for reading. Raises ValueError if it holds no results of this kind."""
         manifest = read_manifest_of_kind(path, kind)
-        if not isinstance(manifest.get("digest"), str):
-            raise ValueError(f"{path / 'manifest.json'} has no digest; choose another folder")
+        if not _DIGEST.fullmatch(str(manifest.get("digest"))):
+            raise ValueError(f"{path / 'manifest.json'} has no valid digest; choose another folder")
         return cls(path, kind, manifest, _Identity(kind, {}, {}, {}, manifest["digest"]))
 
     def file(self, part: str) -> Path:
@@ -289,12 +298,14 @@ def read_manifest(path: Path) -> dict[str, Any]:
     """Read the manifest of a folder of any kind. Raises ValueError if there is none, or if it cannot be read."""
     file = path / "manifest.json"
     try:
-        manifest: dict[str, Any] = json.loads(file.read_text())
+        manifest: dict[str, Any] = read_json(read_whole(file, _MAX_MANIFEST))
     except FileNotFoundError:
         raise ValueError(f"{path} has no manifest.json: it is not a results folder") from None
-    except (OSError, ValueError, RecursionError) as error:
-        raise ValueError(f"{file} cannot be read: {error}") from None
-    written = manifest.get("format") if type(manifest) is dict else None
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{file} cannot be read: {excerpt(str(error), _MAX_WHY)}") from None
+    if type(manifest) is not dict or not all(type(manifest.get(name, {})) is dict for name in _TABLES):
+        raise ValueError(f"{file} is not a manifest of format {FORMAT}")
+    written = manifest.get("format")
     if type(written) is int and written < FORMAT:
         raise ValueError(
             f"{file} has format {written} of an earlier peekrank, but this one needs format {FORMAT}; "
@@ -313,11 +324,11 @@ def count_finished(path: Path) -> int:
 def read_table(path: Path, missing: str) -> pl.DataFrame:
     """Read a Parquet file. Raises ValueError if it is damaged, or if it is missing, for the reason `missing`."""
     try:
-        return pl.read_parquet(path)
+        return read_parquet(path)
     except FileNotFoundError:
         raise ValueError(f"{path} is missing: {missing}") from None
-    except (pl.exceptions.PolarsError, OSError) as error:
-        raise damaged_file(path, f"cannot be read ({error})") from None
+    except UnreadableError as error:
+        raise damaged_file(path, str(error)) from None
 
 
 def damaged_file(path: Path, reason: str) -> ValueError:
@@ -341,10 +352,13 @@ def _holds_manifest(path: Path) -> bool:
         raise ValueError(f"{path} is a file, but results need a folder")
     if not str(path).isprintable():
         raise ValueError(f"{str(path)!r}: the name of the folder must be printable text in UTF-8")
+    inside = [*path.iterdir()] if path.exists() else []
+    for each in inside:
+        check_no_link(each)  # somebody else's folder must not lead to files outside of it
     remove_leftovers(path)
     if (path / "manifest.json").exists():
         return True
-    if path.exists() and any(path.iterdir()):
+    if any(path.iterdir() if inside else ()):
         raise ValueError(f"{path} is not empty and has no manifest.json; choose another folder")
     return False
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.random import Generator
 
 from peekrank._util.text import excerpt
+from peekrank._util.untrusted_files import read_whole
 from peekrank._util.untrusted_json import read_json
 from peekrank._util.validate import check_choice
 from peekrank.streams.fixed import fixed_items
@@ -70,7 +71,7 @@ class Adversary:
 def _read(path: Path, *_version: int) -> tuple[Grades, Floats, Floats]:
     """Read the outcomes, one relevance vector per row, and their probabilities, once per version of the file."""
     try:
-        proof = read_json(path.read_bytes())
+        proof = read_json(read_whole(path))
     except ValueError as error:
         raise ValueError(f"{path}: is not a certificate: {excerpt(str(error), 200)}") from None
     if not isinstance(proof, dict) or "adversaries" not in proof:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import inspect
 import sys
+from collections.abc import Mapping
+from html import escape
 from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
 
+from peekrank._util.text import pluralize, shown
 from peekrank.data.dataset import Dataset
+from peekrank.data.tables import columns_of
 from peekrank.engine import Agent
 from peekrank.measures import measure as measure_named
 from peekrank.training.model import Model, preparation
@@ -21,6 +25,16 @@ from peekrank.types import Floats, Ints
 _SOURCE = "X"
 
 
+class _Required:
+    """The default of `qid`, which differs from None: that means a single query."""
+
+    def __repr__(self) -> str:
+        return "required"
+
+
+_REQUIRED = _Required()
+
+
 class NotFittedYetError(ValueError, AttributeError):
     """A ranker was used before `fit`. If scikit-learn is loaded, its own NotFittedError is raised instead."""
 
@@ -28,8 +42,13 @@ class NotFittedYetError(ValueError, AttributeError):
 class TopKRanker:
     """Learn to rank from judged documents, revealing k judgements per round; see `peekrank train`.
 
-    ``qid`` holds the query of each row of X, numbers or strings in any order. Without it, all rows belong to one
-    query. ``predict`` returns scores, the larger the better, as rankers of other packages do.
+    ``qid`` holds the query of each row of X, numbers or strings in any order. With ``qid=None``, all rows belong
+    to one query. Instead, ``group`` can hold the number of rows of each query, if those of a query are adjacent.
+    ``predict`` returns scores, the larger the better, as rankers of other packages do.
+
+    The methods request ``qid`` from scikit-learn's metadata routing, so that with
+    ``sklearn.set_config(enable_metadata_routing=True)``, ``GridSearchCV(...).fit(X, y, qid=qid, groups=qid)``
+    splits it. ``set_fit_request(qid="query")`` gives it another name there, ``qid=False`` rejects it.
 
     Parameters
     ----------
@@ -66,6 +85,7 @@ class TopKRanker:
 
     model_: Model
     n_features_in_: int
+    _requests: Mapping[str, bool | str | None] = dict.fromkeys(("fit", "partial_fit", "predict", "score"), True)
 
     def __init__(
         self,
@@ -84,9 +104,9 @@ class TopKRanker:
         self.measure = measure
         self.seed = seed
 
-    def fit(self, X: Any, y: Any, qid: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, qid: Any = _REQUIRED, *, group: Any = None) -> Self:
         """Train from scratch for `rounds` rounds. Each pass shows all queries in a new random order."""
-        data, training = _judged(X, y, qid), self._training(self.rounds)
+        data, training = _judged(X, y, _queries(qid, group, "fit")), self._training(self.rounds)
         parts = prepare_data(data, scaling=self._scaling(data, training))
         model = next(play_run(training, parts, 0, lambda _: None)).models[0]
         if model is None:
@@ -94,14 +114,15 @@ class TopKRanker:
         self.model_, self.n_features_in_ = model, data.features.shape[1]
         return self
 
-    def partial_fit(self, X: Any, y: Any, qid: Any = None) -> Self:
+    def partial_fit(self, X: Any, y: Any, qid: Any = _REQUIRED, *, group: Any = None) -> Self:
         """Continue training with one round for each query, in the order of the rows.
 
         The first call chooses the scaling, which later calls keep.
         """
-        data = _judged(X, y, qid).graded()
+        data = _judged(X, y, _queries(qid, group, "partial_fit")).graded()
         longest = max(self.k, int(np.diff(data.offsets).max()))
         if self.__sklearn_is_fitted__():
+            self._as_trained(data)
             prepared = self.model_.preparation
             agent = Agent.from_model(self.model_)
             if longest > agent.shape.m:
@@ -120,18 +141,61 @@ class TopKRanker:
         self.n_features_in_ = prepared.features
         return self
 
-    def predict(self, X: Any, qid: Any = None) -> Floats:
-        """Return the score of each document. Scores are comparable within a query only."""
-        return self._scores(Dataset.of(_plain(X), None, qid, source=_SOURCE), qid)
+    def predict(self, X: Any, qid: Any = _REQUIRED, *, group: Any = None) -> Floats:
+        """Return the score of each document. Scores are comparable within a query only.
+
+        Only the scaling query needs to know the queries.
+        """
+        self._check_fitted()
+        if qid is _REQUIRED and group is None and self.model_.preparation.scaling != "query":
+            qid = None
+        qid = _queries(qid, group, "predict")
+        scores = self.model_.rank(self._as_trained(Dataset.of(_plain(X), None, qid, source=_SOURCE))).scores
+        if qid is None:
+            return scores
+        by_row = np.empty_like(scores)
+        by_row[_order(qid)] = scores
+        return by_row
 
     def rank(self, X: Any) -> Ints:
         """Return the rows of X, the documents of one query, from best to worst."""
-        return np.argsort(-self.predict(X), kind="stable")
+        return np.argsort(-self.predict(X, qid=None), kind="stable")
 
-    def score(self, X: Any, y: Any, qid: Any = None) -> float:
+    def score(self, X: Any, y: Any, qid: Any = _REQUIRED, *, group: Any = None) -> float:
         """Return the mean of the measure over queries."""
         self._check_fitted()
-        return self.model_.rank(_judged(X, y, qid)).quality(measure_named(self.measure))
+        data = self._as_trained(_judged(X, y, _queries(qid, group, "score")))
+        return self.model_.rank(data).quality(measure_named(self.measure))
+
+    def set_fit_request(self, *, qid: bool | str | None) -> Self:
+        """Set whether, and under which name, scikit-learn's metadata routing passes `qid` to `fit`."""
+        return self._request("fit", qid)
+
+    def set_partial_fit_request(self, *, qid: bool | str | None) -> Self:
+        """Set whether, and under which name, scikit-learn's metadata routing passes `qid` to `partial_fit`."""
+        return self._request("partial_fit", qid)
+
+    def set_predict_request(self, *, qid: bool | str | None) -> Self:
+        """Set whether, and under which name, scikit-learn's metadata routing passes `qid` to `predict`."""
+        return self._request("predict", qid)
+
+    def set_score_request(self, *, qid: bool | str | None) -> Self:
+        """Set whether, and under which name, scikit-learn's metadata routing passes `qid` to `score`."""
+        return self._request("score", qid)
+
+    def get_metadata_routing(self) -> Any:
+        """Return the metadata that the methods request, for scikit-learn."""
+        from sklearn.utils.metadata_routing import MetadataRequest
+
+        requests = MetadataRequest(owner=type(self).__name__)
+        for method, qid in self._requests.items():
+            getattr(requests, method).add_request(param="qid", alias=qid)
+        requests.score.add_request(param="sample_weight", alias=None)  # Pipeline.score passes it on, if only None
+        return requests
+
+    def _request(self, method: str, qid: bool | str | None) -> Self:  # noqa: FBT001
+        self._requests = {**self._requests, method: qid}
+        return self
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002, FBT001, FBT002 - scikit-learn's own
         """Return the parameters by name."""
@@ -151,6 +215,21 @@ class TopKRanker:
         changed = [f"{name}={value!r}" for name, value in self.get_params().items() if value != default[name]]
         return f"{type(self).__name__}({', '.join(changed)})"
 
+    def __sklearn_clone__(self) -> Self:
+        """Return a ranker with the same parameters and requests that was not trained, for `sklearn.base.clone`."""
+        twin = type(self)(**self.get_params())
+        twin._requests = self._requests
+        return twin
+
+    def _repr_html_(self) -> str:
+        """Return the parameters and what was trained, for notebooks."""
+        rows = "".join(f"<li>{name} = {escape(shown(value))}</li>" for name, value in self.get_params().items())
+        state = "not fitted"
+        if self.__sklearn_is_fitted__():
+            trained = pluralize(self.model_.rounds, "round"), pluralize(self.n_features_in_, "feature")
+            state = f"trained for {trained[0]}, {trained[1]}, scaling {self.model_.preparation.scaling}"
+        return f"<div><b>{type(self).__name__}</b>, {state}<ul>{rows}</ul></div>"
+
     def __sklearn_is_fitted__(self) -> bool:
         """Return whether there is a trained model."""
         return hasattr(self, "model_")
@@ -168,14 +247,14 @@ class TopKRanker:
     def _scaling(self, data: Dataset, training: Training) -> str:
         return choose_scaling(data, training).scaling if self.scaling == "auto" else self.scaling
 
-    def _scores(self, data: Dataset, qid: Any) -> Floats:
-        self._check_fitted()
-        scores = self.model_.rank(data).scores
-        if qid is None:
-            return scores
-        by_row = np.empty_like(scores)
-        by_row[_order(qid)] = scores
-        return by_row
+    def _as_trained(self, data: Dataset) -> Dataset:
+        """Return the data. Raises ValueError, in scikit-learn's words, unless they have the trained features."""
+        given, name = data.features.shape[1], type(self).__name__
+        if given != self.n_features_in_:
+            raise ValueError(
+                f"X has {given} features, but {name} is expecting {self.n_features_in_} features as input"
+            )
+        return data
 
     def _check_fitted(self) -> None:
         if not self.__sklearn_is_fitted__():
@@ -189,21 +268,42 @@ def _parameters() -> dict[str, inspect.Parameter]:
     return {name: p for name, p in inspect.signature(TopKRanker).parameters.items() if name != "self"}
 
 
+def _queries(qid: Any, group: Any, method: str) -> Any:
+    """Return the query of each row, or None for a single query. Raises ValueError if it was not said."""
+    if group is not None:
+        if qid is not _REQUIRED and qid is not None:
+            raise ValueError("qid and group are both given: must be one of them")
+        sizes = np.asarray(group)
+        if sizes.ndim != 1 or sizes.dtype.kind not in "iu" or not len(sizes) or sizes.min() < 1:
+            raise ValueError("group must hold the number of rows of each query, at least 1")
+        return np.repeat(np.arange(len(sizes)), sizes)
+    if qid is _REQUIRED:
+        raise ValueError(
+            f"{method} needs qid, the query of each row, or qid=None if all rows belong to one query. A Pipeline "
+            "or GridSearchCV passes it on after sklearn.set_config(enable_metadata_routing=True)"
+        )
+    return qid
+
+
 def _plain(X: Any) -> Any:
-    """Convert X to an array or data frame. Raises an error if it is not a dense table of real numbers."""
+    """Convert X to an array or to columns. Raises an error if it is not a dense table of real numbers."""
     if hasattr(X, "toarray"):
         raise TypeError("X is sparse: must be dense, as in X.toarray()")
+    if (columns := columns_of(X)) is not None:
+        return columns
     if np.iscomplexobj(X):
         raise ValueError("X: Complex data not supported")
-    values = X if hasattr(X, "columns") else np.asarray(X)
-    if np.ndim(values) == 1:
+    values = np.asarray(X)
+    if values.ndim == 1:
         raise ValueError("X has one dimension, but needs a row per document. Reshape your data")
-    return values.astype(np.float64) if getattr(values, "dtype", None) == np.dtype(object) else values
+    return values.astype(np.float64) if values.dtype == np.dtype(object) else values
 
 
 def _judged(X: Any, y: Any, qid: Any) -> Dataset:
     if y is None:
-        raise ValueError("y is None: must be the relevance of each document")
+        raise ValueError(
+            "TopKRanker requires y to be passed, but the target y is None: it is the relevance of each row"
+        )
     return Dataset.of(_plain(X), np.asarray(y), qid, source=_SOURCE)
 
 

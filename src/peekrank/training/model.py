@@ -18,6 +18,7 @@ from peekrank import __version__
 from peekrank._jit import kernel
 from peekrank._util.atomic import write_whole
 from peekrank._util.text import excerpt
+from peekrank._util.untrusted_files import read_whole
 from peekrank._util.untrusted_json import read_json
 from peekrank._util.validate import check_choice
 from peekrank.data.dataset import Dataset, Provenance, check_finite
@@ -269,7 +270,7 @@ def load_model(path: str | PathLike[str]) -> Model:
     """Read a model. Raises ValueError if the file is not a model, or is damaged."""
     path = Path(path)
     try:
-        content = read_json(path.read_bytes())
+        content = read_json(read_whole(path))
     except ValueError:
         content = None
     if not isinstance(content, dict) or content.get("kind") != _KIND:
