@@ -92,3 +92,13 @@ def test_a_witness_that_is_too_long_is_said_to_be_left_out() -> None:
     assert rows(done)["note"].startswith("the advice omits the adversaries that prove it")
     assert read("a.json")["witness"] is None
     assert read("a.json")["notes"][0].startswith("the advice omits the adversaries that prove it")
+
+
+@pytest.mark.parametrize("columns", [40, 60, 80])
+def test_a_specification_is_never_broken(columns: int) -> None:
+    done = peekrank("advise", "dcg", "--m", 10, "--k", 1, "--horizon", 10_000, columns=columns)
+    words = done.stdout.split()
+    assert "champion:measure=dcg,members=[doubtsort:measure=dcg;marginftrl:measure=dcg]" in words
+    assert "marginftrl:measure=dcg" in words
+    wide = [line for line in done.stdout.splitlines() if len(line) > columns]
+    assert all(len(line.split()) <= 2 for line in wide)  # a word that is wider than the terminal

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 import peekrank.cli
 from helpers.command_line import peekrank as call
+from helpers.command_line import refused
 from peekrank.cli.app import COMMANDS, GROUPS, command_module
 
 
@@ -111,3 +113,21 @@ def test_nobody_reading_on_is_no_error() -> None:
         process.stdout.close()
         said = process.stderr.read()
     assert (process.returncode, said) == (141, b"")
+
+
+def test_errors_wrap_at_the_width_of_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = ("advise", "nothing", "--m", "3", "--k", "1")
+    (line,) = call(*words, columns=50).stderr.splitlines()  # a pipe or a file gets one line
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    said = re.sub("\x1b[^m]*m", "", call(*words, columns=50).stderr)
+    assert said.split() == line.split()
+    assert len(said.splitlines()) > 2
+    assert max(map(len, said.splitlines())) <= 50
+
+
+def test_a_message_is_never_longer_than_a_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise ValueError("x" * 3_000_000)
+
+    monkeypatch.setattr("peekrank.cli.advise.advise", fail)
+    assert len(refused("advise", "dcg", "--m", "3", "--k", "1")) < 2100

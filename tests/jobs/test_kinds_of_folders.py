@@ -140,7 +140,7 @@ def test_damaged_parts_are_named_before_anything_is_done(
     path.write_bytes(path.read_bytes()[:50] if cut else b"a letter")
     other.unlink()
     before = contents(tmp_path)
-    with pytest.raises(ValueError, match=f"{path.name} cannot be read .*; remove the file to compute it again"):
+    with pytest.raises(ValueError, match=f"{path.name} cannot be read: .*; remove the file to compute it again"):
         made(kind, tmp_path)
     assert contents(tmp_path) == before
     path.unlink()

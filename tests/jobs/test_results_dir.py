@@ -154,9 +154,43 @@ def test_manifests_that_are_none(text: str, message: str, tmp_path: Path) -> Non
 
 
 def test_a_manifest_without_a_digest_cannot_be_opened(tmp_path: Path) -> None:
-    (tmp_path / "manifest.json").write_text('{"format": 3, "study": {}}')
-    with pytest.raises(ValueError, match=r"manifest\.json has no digest"):
-        ResultsDir.open(tmp_path, "study")
+    for digest in ("", ', "digest": "../../etc/0123456789abcdef01234567"', ', "digest": 5'):
+        (tmp_path / "manifest.json").write_text(f'{{"format": 3, "study": {{}}{digest}}}')
+        with pytest.raises(ValueError, match=r"manifest\.json has no valid digest"):
+            ResultsDir.open(tmp_path, "study")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" * 100_000,
+        '{"format": 3, "study": ' + "[" * 500 + "]" * 500 + "}",
+        '{"format": ' + "1" * 5000 + "}",
+        '{"format": 3, "study": {}, "versions": []}',
+        '{"format": 3, "study": {}, "own": "x"}',
+        "\0",
+        "[3]",
+    ],
+    ids=["cut", "deep", "long", "versions", "own", "nul", "list"],
+)
+def test_a_manifest_of_another_form_is_refused_in_one_short_line(text: str, tmp_path: Path) -> None:
+    (tmp_path / "manifest.json").write_text(text)
+    with pytest.raises(ValueError, match=r"manifest\.json (cannot be read|is not a manifest)") as raised:
+        claimed(tmp_path)
+    assert len(str(raised.value)) < 300 + len(str(tmp_path))
+    assert str(raised.value).isprintable()
+
+
+def test_somebody_elses_folder_leads_to_no_other_files(tmp_path: Path) -> None:
+    begun(tmp_path / "theirs")
+    mine = tmp_path / "mine.csv"
+    mine.write_text("mine")
+    (tmp_path / "theirs" / "summary.csv").symlink_to(mine)
+    with pytest.raises(ValueError, match=r"summary\.csv is a symbolic link"):
+        claimed(tmp_path / "theirs")
+    with pytest.raises(ValueError, match=r"summary\.csv is a symbolic link"):
+        write_whole(tmp_path / "theirs" / "summary.csv", lambda path: path.write_text("theirs"))
+    assert mine.read_text() == "mine"
 
 
 def test_the_errors_of_disks_name_the_file(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from peekrank.learners.marginftrl.plan import (
     ANSWERED,
     BETA,
     COST,
+    EXPLORING,
     LENGTH,
     ROUNDS,
     SAFE,
@@ -650,3 +651,18 @@ def test_grades_of_any_size() -> None:
     rounds = fixed_items(rng.choice([0, 255], size=(2000, 5), p=[0.7, 0.3]).astype(np.uint8))
     learner = MarginFTRL(DCG(), max_grade=255)
     assert 0 < mean_regret(learner, [rounds], 1) < (learner.bound(Shape(5, 0, 1), 2000) or 0)
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_a_forged_state_cannot_report_propensities_above_1(rows: int) -> None:
+    agent = Agent(MarginFTRL(DCG()), m=5, k=2)
+    for _ in range(50):
+        agent.update(agent.rank(), [1, 0])
+    agent.learner.validate_state(agent.state)
+    probabilities, numbers = agent.state.explore_probs.copy(), agent.state.numbers.copy()
+    probabilities[:rows] += 1
+    for exploring in (numbers[EXPLORING], numbers[EXPLORING] + rows):
+        numbers[EXPLORING] = exploring
+        forged = agent.state._replace(explore_probs=probabilities, numbers=numbers)
+        with pytest.raises(ValueError, match="explore_probs must add up to its exploration, at most"):
+            agent.learner.validate_state(forged)

@@ -31,8 +31,8 @@ def extra(name: Extra) -> Iterator[None]:
     Traceback (most recent call last):
     ...
     peekrank._util.extras.MissingExtraError: peekrank needs the package no_such_package for the analysis of games
-    and for the learners nw2 and feedexp3. Install it with: pip install 'peekrank[games]', or in a clone of the
-    repository: pip install '.[games]'
+    and for the learners nw2 and feedexp3. Install the extra games: `pip install '.[games]'` in a clone of the
+    repository (README.md, Install)
     """
     try:
         yield
@@ -45,8 +45,8 @@ def extra(name: Extra) -> Iterator[None]:
         known = isinstance(error, ModuleNotFoundError) and package
         needs = f"needs the package {package}" if known else f"cannot import a package that it needs ({error})"
         raise MissingExtraError(
-            f"peekrank {needs} for {PURPOSES[name]}. Install it with: "
-            f"pip install 'peekrank[{name}]', or in a clone of the repository: pip install '.[{name}]'",
+            f"peekrank {needs} for {PURPOSES[name]}. Install the extra {name}: "
+            f"`pip install '.[{name}]'` in a clone of the repository (README.md, Install)",
             name=package,
         ) from None
 

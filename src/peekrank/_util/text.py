@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 
 _MAX_BITS = 4096  # of a whole number that a message shows
 
@@ -47,6 +48,17 @@ def shown(value: object, limit: int = 60) -> str:
         return excerpt(repr(value), limit)
     except (ValueError, RecursionError):  # a number within it has too many digits, or it is nested too deeply
         return f"a {type(value).__name__}"
+
+
+def wrapped(text: str, width: int) -> list[str]:
+    """Break a text into lines at blanks, except for blanks in commands between backticks, and never within a word.
+
+    >>> wrapped("run `peekrank data FILE`, which describes a file", 14)
+    ['run', '`peekrank data FILE`,', 'which', 'describes a', 'file']
+    """
+    whole = re.sub("`[^`]*`", lambda command: command[0].replace(" ", "\0"), text)
+    lines = textwrap.wrap(whole, max(width, 1), break_long_words=False, break_on_hyphens=False)
+    return [line.replace("\0", " ") for line in lines]
 
 
 def presentable(name: str) -> str:

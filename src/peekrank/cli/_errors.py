@@ -14,9 +14,11 @@ from rich.console import Console
 from rich.text import Text
 
 from peekrank._util.extras import MissingExtraError
+from peekrank._util.text import wrapped
 from peekrank.cli import interruptible
 
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]  # typer has no public name for it
+_MAX_MESSAGE = 2000  # characters
 _KINDS = {"int_parsing": "a whole number", "float_parsing": "a number"}
 
 
@@ -31,7 +33,9 @@ def exit_on_error() -> Iterator[None]:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # takes the rest of the buffer
         raise typer.Exit(141) from None
     except (ValueError, ArithmeticError, OSError, MemoryError, MissingExtraError) as error:
-        message = "\n".join([_error_text(error), *getattr(error, "__notes__", ())])
+        text = _error_text(error)
+        text = text if len(text) <= _MAX_MESSAGE else f"{text[:_MAX_MESSAGE]}..."
+        message = "\n".join([text, *getattr(error, "__notes__", ())])
         print_error(message, "error: ", "bold red")
         raise typer.Exit(2) from None
     except KeyboardInterrupt:
@@ -74,8 +78,12 @@ def _error_text(error: Exception) -> str:
 
 
 def print_error(text: str, label: str = "", style: str = "bold") -> None:
-    """Print to standard error without wrapping lines."""
-    Console(stderr=True).print(Text.assemble((label, style), text), soft_wrap=True)
+    """Print to standard error. A message with a label is wrapped at blanks if this is a terminal."""
+    console = Console(stderr=True)
+    if label and console.is_terminal:
+        lines = [part for line in f"{label}{text}".split("\n") for part in wrapped(line, console.width)]
+        text = "\n".join(lines).removeprefix(label)
+    console.print(Text.assemble((label, style), text), soft_wrap=True)
 
 
 def _note_printer() -> Callable[..., None]:

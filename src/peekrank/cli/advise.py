@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.box import SIMPLE
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from peekrank._util.text import wrapped
 from peekrank.advice import Advice, SurrogateAdvice, Witness, advise, advise_surrogate
 from peekrank.cli._options import Grades, Imports, Items, JsonFile, Revealed, import_all
-from peekrank.cli._outputs import check_outputs, echo, labelled, write_json
+from peekrank.cli._outputs import check_outputs, echo, write_json
 from peekrank.cli._verbosity import configure_output
 from peekrank.registry import MEASURES, SURROGATES
 from peekrank.spec import suggest
@@ -82,13 +84,18 @@ def _advice_on(name: str, m: int, k: int, horizon: int | None, grades: int) -> A
 
 
 def _render(advice: Advice | SurrogateAdvice, json_file: Path | None) -> list[RenderableType]:
-    """Render advice with labels in a column, and the adversaries of a surrogate with linear regret."""
-    grid = labelled()
-    for label, text in advice.rows:
-        grid.add_row(label, Text(text))
+    """Render advice with labels in a column, and the adversaries of a surrogate with linear regret.
+
+    A specification is never broken, so that it can be copied, even if it is wider than the terminal.
+    """
+    width, indent = Console().width, max(len(label) for label, _ in advice.rows) + 2
+    lines = Text("\n").join(
+        Text.assemble((f"{label:<{indent}}", "dim"), f"\n{' ' * indent}".join(wrapped(text, width - indent)))
+        for label, text in advice.rows
+    )
     if isinstance(advice, Advice) or advice.witness is None:
-        return [grid]
-    return [grid, "", *_render_witness(advice.witness, json_file)]
+        return [lines]
+    return [lines, "", *_render_witness(advice.witness, json_file)]
 
 
 def _render_witness(witness: Witness, json_file: Path | None) -> list[RenderableType]:

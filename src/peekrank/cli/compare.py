@@ -58,13 +58,15 @@ def command(
     imports: Imports = None,
 ) -> None:
     """Compare learners over runs or folds, with significance tests."""
+    from peekrank.jobs.csv_text import csv_text
+
     import_all(imports)
     configure_output(json_file)
     _check_files(folders, csv, latex, markdown, json_file)
     result = _compare_folders(folders, folds=folds)
     with interrupt_later():
         if csv:
-            write_whole(csv, result.table.write_csv)
+            write_whole(csv, lambda part: part.write_text(csv_text(result.table), encoding="utf-8"))
         write_paper(result.sheet, latex=latex, markdown=markdown)
     table = render(result.title, result.sheet, "--csv FILE writes all")
     echo(*table, verdicts_explained(result.test, few=result.few), *map(Text, result.remarks))

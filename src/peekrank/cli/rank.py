@@ -107,6 +107,8 @@ def _as_table(ranked: Ranked) -> str:
     import numpy as np
     import polars as pl
 
+    from peekrank.jobs.csv_text import csv_text
+
     offsets = ranked.data.offsets
     lengths = np.diff(offsets)
     first = np.repeat(offsets[:-1], lengths)
@@ -117,4 +119,4 @@ def _as_table(ranked: Ranked) -> str:
         "position": np.arange(len(first)) - first + 1,
         "score": ranked.scores[first + ranked.rankings].astype(np.float32),
     }
-    return pl.DataFrame(columns).write_csv(separator="\t")
+    return csv_text(pl.DataFrame(columns), "\t")

@@ -40,7 +40,7 @@ def command(
     ] = None,
     folder: Folder = Path("sweep"),
     executor: Annotated[
-        str, typer.Option(help="Executor: threads, or ray (pip install 'peekrank[ray]').")
+        str, typer.Option(help="Executor: threads, or ray, which needs the extra ray.")
     ] = "threads",
     address: Annotated[
         str | None, typer.Option(help="Ray cluster: host:port or auto.", show_default="a local one")

@@ -19,6 +19,7 @@ from peekrank._util.text import excerpt
 from peekrank._util.untrusted_files import bounded_lines, check_memory
 from peekrank.evaluation.jsonl import is_number, log_from_numbered_records, numbered_records
 from peekrank.evaluation.log import Log, Source, checked, not_a_log
+from peekrank.jobs.csv_text import csv_text
 
 with extra("cli"):
     import polars as pl
@@ -221,7 +222,7 @@ def write_open_bandit(path: str | PathLike[str], log: Log) -> None:
         "click": log.feedback[answered],
         "propensity_score": log.propensity[answered],
     })  # fmt: skip
-    write_whole(Path(path), lambda part: table.write_csv(part))
+    write_whole(Path(path), lambda part: part.write_text(csv_text(table), encoding="utf-8"))
 
 
 def _check_single_action(log: Log, what: str) -> None:

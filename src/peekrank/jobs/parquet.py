@@ -58,7 +58,7 @@ def _check_memory(data: mmap) -> None:
     """Raise UnreadableError if the values and pages take much more memory than the file."""
     size = len(data)
     if size < len(_MAGIC) + _TAIL or data[-len(_MAGIC) :] != _MAGIC:
-        raise UnreadableError("is not a Parquet file, or it is truncated")
+        raise UnreadableError("is not a Parquet file, or it is damaged (no footer)")
     end = size - _TAIL
     footer = data[max(0, end - int.from_bytes(data[end : end + 4], "little")) : end]
     needed = 0

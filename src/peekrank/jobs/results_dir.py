@@ -29,6 +29,7 @@ from peekrank._util.extras import extra
 from peekrank._util.text import excerpt
 from peekrank._util.untrusted_files import read_whole
 from peekrank._util.untrusted_json import read_json
+from peekrank.jobs.csv_text import csv_text
 from peekrank.jobs.parquet import UnreadableError, read_parquet
 from peekrank.registry import modules_of, origins
 
@@ -328,7 +329,7 @@ def read_table(path: Path, missing: str) -> pl.DataFrame:
     except FileNotFoundError:
         raise ValueError(f"{path} is missing: {missing}") from None
     except UnreadableError as error:
-        raise damaged_file(path, str(error)) from None
+        raise damaged_file(path, f"cannot be read: it {error}") from None
 
 
 def damaged_file(path: Path, reason: str) -> ValueError:
@@ -340,7 +341,7 @@ def write_table(path: Path, frame: pl.DataFrame) -> None:
     """Write a table atomically, as CSV or Parquet depending on the suffix of the file."""
     content = BytesIO()  # so that a full disk is an OSError
     if path.suffix == ".csv":
-        frame.write_csv(content)
+        content.write(csv_text(frame).encode())
     else:
         frame.write_parquet(content)
     write_whole(path, lambda part: part.write_bytes(content.getbuffer()))

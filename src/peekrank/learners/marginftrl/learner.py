@@ -32,6 +32,7 @@ from peekrank.learners.marginftrl.plan import (
     EXPLORING,
     LENGTH,
     LISTED,
+    MAX_EXPLORATION,
     MOVED,
     ON_LIST,
     POOLS,
@@ -49,6 +50,7 @@ from peekrank.measures import learnable
 from peekrank.measures import measure as measure_named
 from peekrank.types import Features, Floats, Ints, Kernels, LinearMeasure, Shape
 
+_ROUNDING = 1e-9
 _FLOATS = ("explore_probs", "propensity", "ratios", "numbers", "space.x")
 
 
@@ -310,3 +312,6 @@ def _check_plan(state: MarginFTRLState) -> None:
         raise ValueError("its space.first must cut the list into pools")
     if not np.all(state.space.x[:n] > 0):
         raise ValueError("its space.x must be above 0")
+    explored, exploring = float(state.explore_probs[:n].sum()), float(state.numbers[EXPLORING])
+    if abs(explored - exploring) > _ROUNDING or exploring > MAX_EXPLORATION + _ROUNDING:
+        raise ValueError(f"its explore_probs must add up to its exploration, at most {MAX_EXPLORATION:g}")

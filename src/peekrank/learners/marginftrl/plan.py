@@ -38,7 +38,7 @@ ROUNDS, BETA, COST, EXPLORING, REACH, ALLOWED, PACE = range(7)
 ON_LIST, MOVED = 1, 2
 
 RARELY = 2.0**-40  # smallest target propensity
-_MAX_EXPLORATION = 0.9  # largest probability of exploration
+MAX_EXPLORATION = 0.9  # largest probability of exploration
 _CAUTION = 0.5  # alpha: the doubt about the order that is required
 _CALM = 0.2  # added to the logarithm of the cost of a mistake
 _BOUNDLESS = 1e99  # margin of an item with no other to pass
@@ -333,7 +333,7 @@ def _choose_rates(s: MarginFTRLState, n: int) -> None:
         r = order[p]
         if most > 0.5:
             share = max(s.explore_probs[r] - 0.5 * s.seen[p], 0.0) / most
-            s.explore_probs[r] = min(most, _MAX_EXPLORATION) * 0.5 * (1 / n + share)
+            s.explore_probs[r] = min(most, MAX_EXPLORATION) * 0.5 * (1 / n + share)
         else:
             s.explore_probs[r] = max(s.explore_probs[r] - (1 - most) * s.seen[p], 0.0)
         exploring += s.explore_probs[r]
