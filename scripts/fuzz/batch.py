@@ -18,7 +18,8 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
-from fuzz.targets import TARGETS, Target, broken
+from fuzz.target import Target
+from fuzz.targets import TARGETS, broken
 from peekrank.learners._shared import ShortHorizonWarning
 
 STATE = "state"  # file with the number of the mutant that is being tried, and how many were read and refused

@@ -7,7 +7,6 @@ import json
 import os
 import signal
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -16,15 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from fuzz import agents
+from fuzz import agents, tables
 from fuzz.mutations import Pool, json_bytes, json_mutant, mutant, pool
+from fuzz.target import Target
 from peekrank.data.dataset import Dataset, Provenance, check_finite, describe
 from peekrank.data.letor import read_letor
 from peekrank.data.peek import open_dataset, save_dataset
 from peekrank.data.scaling import fit_standardisation, scale_within_queries
 from peekrank.engine import Agent
-from peekrank.evaluation.log import read_log
-from peekrank.evaluation.position_bias import estimate_curve
 from peekrank.experiments.sweep import EXAMPLE, Sweep, read_sweep
 from peekrank.games.analysis import analyse
 from peekrank.games.certificate import certificate
@@ -32,36 +30,11 @@ from peekrank.games.files import read_game
 from peekrank.games.game import Game
 from peekrank.games.ranking import ranking_game
 from peekrank.learners.ridge.learner import Ridge
-from peekrank.monitoring.alarms import Monitor
-from peekrank.monitoring.tail import monitor_log
+from peekrank.service.config.model import read_config
+from peekrank.service.config.reference import example
 from peekrank.streams.adversary import Adversary
 from peekrank.streams.preferences import Orders, Ratings
 from peekrank.training.model import Model, load_model, preparation, save_model
-
-
-@dataclass(frozen=True)
-class Target:
-    """A kind of file.
-
-    Parameters
-    ----------
-    suffix
-        How the names of such files end.
-    samples
-        Files as they should be.
-    mutate
-        Makes a mutant.
-    read
-        Reads a file: a ValueError has to say in one line which file is wrong, and why.
-    use
-        Does something with what was read: a ValueError of one line is fine, a crash is not.
-    """
-
-    suffix: str
-    samples: tuple[bytes, ...]
-    mutate: Callable[[Random], bytes]
-    read: Callable[[Path], Any]
-    use: Callable[[Any], object]
 
 
 def _text(suffix: str, made: Pool, read: Callable[[Path], Any], use: Callable[[Any], object]) -> Target:
@@ -190,6 +163,13 @@ def sweep() -> Target:
     return _text(".toml", pool((EXAMPLE, small.toml(), tops.toml()), words), read_sweep, _use_sweep)
 
 
+def config() -> Target:
+    """Make the target for configurations of the service."""
+    small = '[slots.home]\nitems = ["tea", "rice", "milk"]\nk = 1\n\n[store]\npath = "log.db"\n'
+    words = "[slots.x] items features [[keys]] [limits] body = k = learner = 0x" + "f" * 5000
+    return _text(".toml", pool((example(), small), words), read_config, repr)
+
+
 def model() -> Target:
     """Make the target for models as JSON with valid checksums."""
     contents = _model_contents()
@@ -238,41 +218,6 @@ def broken() -> Target:
     return Target(".txt", (b"0",), lambda rng: str(rng.randrange(9)).encode(), read, lambda _: None)
 
 
-def log() -> Target:
-    """Make the target for decision logs as JSON lines."""
-    return _lines(read_log, estimate_curve)
-
-
-def watched() -> Target:
-    """Make the target for logs that are monitored while they grow."""
-
-    def read(path: Path) -> Monitor:
-        return monitor_log(path, lambda low, high: Monitor(0.01, grades=(low, high)), lambda _: None, window=2)
-
-    return _lines(read, Monitor.metrics)
-
-
-def _lines(read: Callable[[Path], Any], use: Callable[[Any], object]) -> Target:
-    """Make logs with mutated bytes, or mutated objects in their lines."""
-    records: list[Any] = [{"format": "peekrank-log", "version": 1, "min_feedback": 0.0, "max_feedback": 1.0}]
-    for t in range(6):
-        shown = {"k": 2, "candidates": ["a", "b", "c"], "position": [t % 3, (t + 1) % 3, (t + 2) % 3]}
-        records.append({"event": str(t), "time": 1.5 * t, "propensity": [0.75, 0.75, 0.5], **shown})
-        records.append({"event": str(t), "feedback": {"abc"[-t % 3]: 1, "abc"[(1 - t) % 3]: t % 2}})
-    made = pool(
-        [b"".join(json_bytes(record) + b"\n" for record in records)], '"event" "feedback" null -1 NaN 1e999 []'
-    )
-
-    def mutate(rng: Random) -> bytes:
-        if rng.random() < 0.5:
-            return mutant(rng, made)
-        position = rng.randrange(len(records))
-        changed = [*records[:position], json_mutant(rng, records[position]), *records[position + 1 :]]
-        return b"".join(json_bytes(record) + b"\n" for record in changed)
-
-    return Target(".jsonl", tuple(made.samples), mutate, read, use)
-
-
 TARGETS: dict[str, Callable[[], Target]] = {
     made.__name__: made
     for made in (
@@ -287,8 +232,14 @@ TARGETS: dict[str, Callable[[], Target]] = {
         sweep,
         model,
         agent,
-        log,
-        watched,
+        config,
+        tables.log,
+        tables.watched,
+        tables.log_parquet,
+        tables.dsjson,
+        tables.open_bandit,
+        tables.manifest,
+        tables.run_file,
     )
 }
 

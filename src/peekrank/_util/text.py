@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 
-_MAX_BITS = 4096  # of a whole number that a message shows
+MAX_BITS = 4096  # of a whole number that a message shows
 
 
 def pluralize(n: int, one: str, many: str | None = None) -> str:
@@ -42,7 +42,7 @@ def shown(value: object, limit: int = 60) -> str:
     >>> shown("\0"), shown(10**5000), shown([1] * 99, limit=6)
     ("'\\x00'", 'a number of 16,610 bits', '[1, 1,...')
     """
-    if isinstance(value, int) and value.bit_length() > _MAX_BITS:
+    if isinstance(value, int) and value.bit_length() > MAX_BITS:
         return f"a number of {value.bit_length():,} bits"
     try:
         return excerpt(repr(value), limit)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 _MAX_DEPTH = 100  # levels, well below Python's recursion limit
@@ -34,12 +35,28 @@ def read_json(text: str | bytes, **hooks: Any) -> Any:
         raise
     except ValueError as error:
         raise ValueError(_TOO_LONG if too_many_digits(error) else str(error)) from None
+    if is_too_deep(value):
+        raise ValueError(_TOO_DEEP)
+    return value
+
+
+def is_too_deep(value: Any) -> bool:
+    """Return whether lists and dictionaries are nested so deeply that other code may fail."""
     level = [value]
     for _ in range(_MAX_DEPTH):
         level = [part for holder in level for part in _parts(holder)]
         if not level:
-            return value
-    raise ValueError(_TOO_DEEP)
+            return False
+    return True
+
+
+def leaves(value: Any) -> Iterator[Any]:
+    """Yield the values that are neither lists nor dictionaries."""
+    if isinstance(value, dict | list):
+        for part in _parts(value):
+            yield from leaves(part)
+    else:
+        yield value
 
 
 def too_many_digits(error: ValueError) -> bool:

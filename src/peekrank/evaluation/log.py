@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from peekrank._jit import kernel
 from peekrank._util.atomic import write_whole
 from peekrank._util.extras import LazyModule
-from peekrank._util.text import excerpt
-from peekrank.spec import suggest
+from peekrank._util.text import excerpt, shown
 from peekrank.types import Features, Floats, Ints
 
 if TYPE_CHECKING:
@@ -152,7 +151,9 @@ def read_log(path: str | PathLike[str]) -> Log:
     """
     path = Path(path)
     if path.suffix == ".parquet":
-        return _read_parquet(path)
+        from peekrank.evaluation.log_parquet import read_table
+
+        return read_table(path)
     from peekrank.evaluation.jsonl import read_lines
 
     return read_lines(path)
@@ -241,55 +242,15 @@ def check_header(header: dict[str, Any], file: str) -> tuple[float, float]:
     if header.get("format") != NAME:
         raise not_a_log(file, f"has no header with the format '{NAME}'")
     if header.get("version") != VERSION:
-        raise ValueError(f"{file} is a log of version {header.get('version')!r}; this release reads {VERSION}")
+        raise ValueError(
+            f"{file} is a log of version {shown(header.get('version'))}; this release reads {VERSION}"
+        )
     min_feedback, max_feedback = header.get("min_feedback", 0), header.get("max_feedback", 1)
     valid = all(type(value) in (int, float) and abs(value) < 1e300 for value in (min_feedback, max_feedback))
     if not valid or min_feedback >= max_feedback:
-        limits = f"{excerpt(repr(min_feedback))} to {excerpt(repr(max_feedback))}"
+        limits = f"{shown(min_feedback)} to {shown(max_feedback)}"
         raise ValueError(f"{file}: feedback from {limits}: min_feedback must be below max_feedback")
     return float(min_feedback), float(max_feedback)
-
-
-def _read_parquet(path: Path) -> Log:
-    from peekrank.jobs.parquet import UnreadableError, read_parquet
-
-    try:
-        frame = read_parquet(path)
-    except FileNotFoundError:
-        raise ValueError(f"{path} does not exist") from None
-    except UnreadableError as error:
-        raise ValueError(f"{path} {error}") from None
-    missing = [name for name in (*HEADER, *REQUIRED) if name not in frame.columns]
-    if missing or frame.is_empty():
-        raise not_a_log(path.name, f"has no column {', '.join(missing)}" if missing else "has no rows")
-    for name in HEADER:
-        if frame[name].n_unique() > 1:
-            raise Source(path.name, "row").fault(
-                int((frame[name] != frame[name][0]).arg_max() or 0), name, "must be the same in all rows"
-            )
-    min_feedback, max_feedback = check_header(frame.select(*HEADER).row(0, named=True), path.name)
-    source = Source(path.name, "row")
-    return checked(log_from_frame(_cast(frame, source), source, min_feedback, max_feedback), source)
-
-
-def _cast(frame: pl.DataFrame, source: Source) -> pl.DataFrame:
-    """Convert columns to the types of a log, and add missing optional ones as null."""
-    for name in frame.columns:
-        if name not in COLUMNS and name not in HEADER:
-            raise ValueError(f"{source.file}: unknown field '{excerpt(name)}': {suggest(name, COLUMNS)}")
-    parts = []
-    for name, kind in ((name, column_type(text)) for name, text in COLUMNS.items()):
-        if name not in frame.columns:
-            if name in REQUIRED:
-                raise ValueError(f"{source.file}: column '{name}' is missing")
-            parts.append(pl.Series(name, [None], kind).new_from_index(0, len(frame)))
-            continue
-        try:
-            parts.append(frame[name].cast(kind))
-        except pl.exceptions.PolarsError as error:
-            why = excerpt(" ".join(str(error).split()), 160)
-            raise ValueError(f"{source.file}, field '{name}': must be {kind} ({why})") from None
-    return pl.DataFrame(parts)
 
 
 def log_from_frame(frame: pl.DataFrame, source: Source, min_feedback: float, max_feedback: float) -> Log:

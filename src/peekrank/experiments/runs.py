@@ -78,11 +78,10 @@ def run(
 def read(folder: Path) -> Result:
     """Read a finished experiment. Raises ValueError if a run is missing or damaged."""
     results_dir = ResultsDir.open(folder, "experiment")
-    try:
+    with results_dir.described():
         experiment = Experiment(**results_dir.manifest["experiment"])
-    except TypeError as error:
-        raise ValueError(f"{folder / 'manifest.json'} does not describe an experiment: {error}") from None
-    is_valid = _validator(experiment)
+        is_valid = _validator(experiment)
+    results_dir.check_count(len(experiment.learners) * experiment.runs)
     frames = {part: results_dir.read(part, is_valid) for part in _parts(experiment)}
     return _make_result(experiment, frames, results_dir.seconds())
 

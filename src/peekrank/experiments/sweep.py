@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import tomllib
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
@@ -14,6 +13,7 @@ from typing import Any
 
 from peekrank._util.text import excerpt, pluralize, shown
 from peekrank._util.untrusted_files import read_text
+from peekrank._util.untrusted_toml import TOMLError, parse_toml
 from peekrank._util.validate import check_int
 from peekrank.experiments.experiment import Experiment
 from peekrank.jobs.results_dir import json_digest
@@ -203,17 +203,12 @@ def read_sweep(path: Path) -> Sweep:
     """
     try:
         text = read_text(path)
-        table = tomllib.loads(text)
+        table = parse_toml(text)
     except UnicodeDecodeError:
         raise ValueError(f"{path} is not UTF-8 text") from None
-    except tomllib.TOMLDecodeError as error:
-        message, _, location = str(error).partition(" (at ")
-        match = re.match(r"line (\d+)", location)
-        line = int(match[1]) if match else max(1, len(text.splitlines()))
-        reason = f"{message[:1].lower()}{excerpt(message[1:], _MAX_MESSAGE)}"
-        raise ValueError(f"{path}, line {line}: not valid TOML: {reason}") from None
-    except (ValueError, RecursionError):
-        raise ValueError(f"{path}: has numbers with too many digits, or lists nested too deeply") from None
+    except TOMLError as error:
+        where = f"{path}, line {error.line}: not valid TOML" if error.line else path
+        raise ValueError(f"{where}: {error}") from None
     known = [f.name.replace("imports", "import") for f in fields(Sweep)]
     try:
         for key in table:

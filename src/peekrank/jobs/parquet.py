@@ -95,8 +95,7 @@ class _Page(NamedTuple):
 
 def _pages(data: mmap, column: dict[int, Any]) -> Iterator[_Page]:
     """Yield the pages of a column in a group of rows."""
-    first = column[_ABOUT_DATA]
-    at = _natural(min(first, column.get(_ABOUT_DICTIONARY) or first))
+    at = _natural(column.get(_ABOUT_DICTIONARY, column[_ABOUT_DATA]))
     end = at + _natural(column[_ABOUT_STORED])
     if end > len(data):
         raise IndexError

@@ -162,6 +162,20 @@ class ResultsDir:
             raise ValueError(f"{path / 'manifest.json'} has no valid digest; choose another folder")
         return cls(path, kind, manifest, _Identity(kind, {}, {}, {}, manifest["digest"]))
 
+    @contextmanager
+    def described(self) -> Iterator[None]:
+        """Raise ValueError that names the manifest if its description, used in this block, is not valid."""
+        try:
+            yield
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            why = excerpt(str(error), _MAX_WHY)
+            raise ValueError(f"{self.path / 'manifest.json'} does not describe any {self.kind}: {why}") from None
+
+    def check_count(self, parts: int) -> None:
+        """Raise ValueError if the folder has fewer files than the manifest says, before any of them is read."""
+        if parts > count_finished(self.path):
+            raise ValueError(f"{self.path}: the {self.kind} is not finished: it has {parts:,} parts")
+
     def file(self, part: str) -> Path:
         """Return the path of the file of a part."""
         return self.path / "runs" / f"{self._identity.digest}-{part}.parquet"

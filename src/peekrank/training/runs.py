@@ -88,12 +88,11 @@ def run_training(
 def read_training(folder: Path) -> TrainingResult:
     """Read a finished training. Raises ValueError if a run is missing or damaged."""
     results_dir = ResultsDir.open(folder, "training")
-    try:
+    with results_dir.described():
         training = Training(**results_dir.manifest["training"])
         _source_and_no_relevant(results_dir.manifest)
-    except (KeyError, TypeError) as error:
-        raise ValueError(f"{folder / 'manifest.json'} does not describe a training: {error}") from None
-    is_valid = _validator(training)
+        is_valid = _validator(training)
+    results_dir.check_count(training.runs)
     frames = {part: results_dir.read(part, is_valid) for part in _parts(training)}
     return _make_result(training, results_dir.manifest, frames, results_dir.seconds())
 

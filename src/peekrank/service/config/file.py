@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections import Counter
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any, NoReturn
 
 from peekrank._util.text import excerpt
+from peekrank._util.untrusted_files import read_text
+from peekrank._util.untrusted_toml import TOMLError, parse_toml
 from peekrank.spec import suggest
 
 _HEADER = re.compile(r"\s*\[(\[)?\s*([^\[\]]+?)\s*\]")
 _KEY = re.compile(r"""\s*((?:[\w-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[\w-]+|"[^"]*"|'[^']*'))*)\s*=""")
 _PART = re.compile(r"""[\w-]+|"[^"]*"|'[^']*'""")
-_LINE = re.compile(r" \(at line (\d+), column \d+\)$| \(at end of document\)$")
 
 FieldPath = tuple[str | int, ...]  # names of tables, indices into lists, and the name of a field
 
@@ -41,11 +41,10 @@ class Document:
     def __init__(self, text: str, name: str) -> None:
         self.name = name
         try:
-            self.content: dict[str, Any] = tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
-            match = _LINE.search(str(error))
-            line = f", line {match[1]}" if match and match[1] else ""
-            raise ValueError(f"{name}{line}: this is not TOML: {_LINE.sub('', str(error))}") from None
+            self.content = parse_toml(text)
+        except TOMLError as error:
+            where = f"{name}, line {error.line}: this is not TOML" if error.line else name
+            raise ValueError(f"{where}: {error}") from None
         self._lines = _lines(text)
 
     def get(self, path: FieldPath, default: Any = None) -> Any:
@@ -81,7 +80,7 @@ class Document:
 def read_document(path: Path) -> Document:
     """Read a TOML file. Raises ValueError if it cannot be read."""
     try:
-        return Document(path.read_text(encoding="utf-8"), str(path))
+        return Document(read_text(path), str(path))
     except OSError as error:
         raise ValueError(f"{path} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:

@@ -1,0 +1,67 @@
+"""Logs as Parquet, with one row per decision."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from peekrank._util.extras import extra
+from peekrank._util.text import excerpt
+from peekrank.evaluation.log import (
+    COLUMNS,
+    HEADER,
+    REQUIRED,
+    Log,
+    Source,
+    check_header,
+    checked,
+    column_type,
+    log_from_frame,
+    not_a_log,
+)
+from peekrank.jobs.parquet import UnreadableError, read_parquet
+from peekrank.spec import suggest
+
+with extra("cli"):
+    import polars as pl
+
+
+def read_table(path: Path) -> Log:
+    """Read a log from Parquet. Raises ValueError naming the file, row and field."""
+    try:
+        frame = read_parquet(path)
+    except FileNotFoundError:
+        raise ValueError(f"{path} does not exist") from None
+    except UnreadableError as error:
+        raise ValueError(f"{path} {error}") from None
+    missing = [name for name in (*HEADER, *REQUIRED) if name not in frame.columns]
+    if missing or frame.is_empty():
+        raise not_a_log(path.name, f"has no column {', '.join(missing)}" if missing else "has no rows")
+    source = Source(path.name, "row")
+    header = [_typed(frame[name], kind, source) for name, kind in HEADER.items()]
+    for column in header:
+        if (other := column.ne_missing(column[0])).any():
+            raise source.fault(int(other.arg_max() or 0), column.name, "must be the same in all rows")
+    min_feedback, max_feedback = check_header({column.name: column[0] for column in header}, path.name)
+    return checked(log_from_frame(_cast(frame, source), source, min_feedback, max_feedback), source)
+
+
+def _cast(frame: pl.DataFrame, source: Source) -> pl.DataFrame:
+    """Convert columns to the types of a log, and add missing optional ones as null."""
+    for name in frame.columns:
+        if name not in COLUMNS and name not in HEADER:
+            raise ValueError(f"{source.file}: unknown field '{excerpt(name)}': {suggest(name, COLUMNS)}")
+    return pl.DataFrame([
+        _typed(frame[name], kind, source)
+        if name in frame.columns
+        else pl.Series(name, [None], column_type(kind)).new_from_index(0, len(frame))
+        for name, kind in COLUMNS.items()
+    ])  # fmt: skip
+
+
+def _typed(column: pl.Series, kind: str, source: Source) -> pl.Series:
+    """Convert a column to a type of a log."""
+    try:
+        return column.cast(column_type(kind))
+    except pl.exceptions.PolarsError as error:
+        why = excerpt(" ".join(str(error).split()), 160)
+        raise ValueError(f"{source.file}, field '{column.name}': must be {column_type(kind)} ({why})") from None
