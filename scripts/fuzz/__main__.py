@@ -9,6 +9,7 @@ why. Each mutant that is answered otherwise, or ends, blocks or bloats the proce
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -48,7 +49,8 @@ def fuzz(name: str, given: Namespace, seconds: float) -> Report:
         with TemporaryDirectory() as folder:
             words = [name, seed, first, last, left, given.patience, folder]
             command = [sys.executable, "-m", "fuzz.batch", *map(str, words)]
-            done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)  # noqa: S603
+            quiet = {**os.environ, "RUST_BACKTRACE": "0"}  # polars prints one for every panic
+            done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False, env=quiet)  # noqa: S603
             if done.returncode > 0:
                 raise SystemExit(f"{name}: the process of mutants {first} to {last} ended with {done.returncode}")
             state = State.load(Path(folder))

@@ -61,18 +61,22 @@ def verdict(target: Target, path: Path) -> str:
         value = target.read(path)
     except (ValueError, MemoryError) as error:
         return _refusal(error, path.name)
-    except Exception as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001 # polars' panics are no Exception
         return _fault(error, "reading")
     try:
         target.use(value)
     except ValueError as error:
         return _refusal(error, "")
-    except Exception as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001
         return _fault(error, "using")
     return "read"
 
 
-def _refusal(error: Exception, name: str) -> str:
+def _refusal(error: BaseException, name: str) -> str:
     """Return whether an error is one that users can act on."""
     message = str(error)
     if name not in message or not message:
@@ -82,7 +86,7 @@ def _refusal(error: Exception, name: str) -> str:
     return "refused" if len(message) <= _MOST_WORDS else _fault(error, "a message of many words,")
 
 
-def _fault(error: Exception, where: str) -> str:
+def _fault(error: BaseException, where: str) -> str:
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "peekrank" in frame.filename]
     last = f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else "?"
     return f"{where} {type(error).__name__} from {last}\n{str(error)[:200]!r}"

@@ -71,7 +71,7 @@ def open_bandit() -> Target:
 def log_parquet() -> Target:
     """Make the target for decision logs as Parquet, with mutated bytes, footers, types and values."""
     samples = tuple(_written(write_log, "log.parquet", _simulated(2, features=each)) for each in (False, True))
-    return Target(".parquet", samples, partial(_table_mutant, samples=samples), read_log, estimate_curve)
+    return Target(".parquet", samples, partial(_table_mutant, samples=samples), read_log, frame_from_log)
 
 
 def manifest() -> Target:
@@ -243,5 +243,6 @@ def _frame_mutant(rng: Random, frame: pl.DataFrame) -> pl.DataFrame:
                 values[at] = rng.choice(
                     (None, rng.choice(_CELLS), [rng.choice(_CELLS)], values[0], json_mutant(rng, [values[at]]))
                 )
-            frame = frame.with_columns(pl.Series(name, values, strict=False))
+            series = pl.Series(name, values, strict=False)
+            frame = frame.with_columns(series) if len(series) == len(frame) else frame
     return frame

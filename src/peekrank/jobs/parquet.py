@@ -60,7 +60,10 @@ def _check_memory(data: mmap) -> None:
     if size < len(_MAGIC) + _TAIL or data[-len(_MAGIC) :] != _MAGIC:
         raise UnreadableError("is not a Parquet file, or it is damaged (no footer)")
     end = size - _TAIL
-    footer = data[max(0, end - int.from_bytes(data[end : end + 4], "little")) : end]
+    length = int.from_bytes(data[end : end + 4], "little")
+    if length > end - len(_MAGIC):
+        raise UnreadableError("is not a Parquet file, or it is damaged (no footer)")
+    footer = data[end - length : end]
     needed = 0
     try:
         for part in _memory_of_parts(data, _Thrift(footer).struct()):
