@@ -63,7 +63,7 @@ def verdict(target: Target, path: Path) -> str:
         return _refusal(error, path.name)
     except KeyboardInterrupt:
         raise
-    except BaseException as error:  # noqa: BLE001 # polars' panics are no Exception
+    except BaseException as error:  # polars' panics are no Exception
         return _fault(error, "reading")
     try:
         target.use(value)
@@ -71,7 +71,7 @@ def verdict(target: Target, path: Path) -> str:
         return _refusal(error, "")
     except KeyboardInterrupt:
         raise
-    except BaseException as error:  # noqa: BLE001
+    except BaseException as error:
         return _fault(error, "using")
     return "read"
 

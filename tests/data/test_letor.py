@@ -585,3 +585,8 @@ def test_a_folder_without_a_split(tmp_path: Path) -> None:
     (tmp_path / "train.txt").write_bytes(PLAIN)
     with pytest.raises(ValueError, match=r"has no published split; expected files with the names: train\.txt"):
         read_fold(tmp_path)
+
+
+def test_a_device_without_an_end_is_refused_before_it_fills_the_memory() -> None:
+    with pytest.raises(ValueError, match=r"zero, line 1: is longer than 67,108,864 bytes; is this text\?"):
+        read_letor("/dev/zero")

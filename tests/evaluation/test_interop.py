@@ -95,3 +95,49 @@ def test_what_cannot_be_carried_is_said(tmp_path: Path) -> None:
     without = logged()._replace(propensity=np.full(800, np.nan))
     with pytest.raises(ValueError, match="the log has decisions without them"):
         write_open_bandit(tmp_path / "x", without)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"a": ["2", 1, 3]}, "line 1, field 'a': must contain each number from 1 to 3 once"),
+        ({"a": [2.0, 1, 3]}, "line 1, field 'a': must contain each number"),
+        ({"_label_cost": 10**400}, "line 1, field '_label_cost': must be a number"),
+        ({"_label_cost": float("nan")}, "line 1, field '_label_cost': must be a number"),
+        ({"EventId": [[]]}, "line 1, field 'event': must be a string"),
+        ({"c": {"_multi": [{"id": "\ud800"}]}}, "line 1, field 'candidates': must be a list of strings"),
+        ({"c": [[]] * 3}, None),
+    ],
+)
+def test_odd_dsjson_is_refused_in_words(tmp_path: Path, change: dict[str, Any], said: str | None) -> None:
+    (tmp_path / "log.dsjson").write_text(json.dumps({**EVENT, **change}))
+    if said is None:
+        assert read_dsjson(tmp_path / "log.dsjson").names == ("1", "2", "3")
+        return
+    with pytest.raises(ValueError, match=said):
+        read_dsjson(tmp_path / "log.dsjson")
+
+
+def test_the_items_of_open_bandit_are_in_the_order_of_their_numbers(tmp_path: Path) -> None:
+    rows = "".join(f"{i},1,{i % 2},{1 / 11}\n" for i in range(11))
+    (tmp_path / "a.csv").write_text(f"item_id,position,click,propensity_score\n{rows}")
+    log = read_open_bandit(tmp_path / "a.csv")
+    assert log.names == tuple(map(str, range(11)))
+    shown = np.flatnonzero(log.position == 0)
+    assert log.item[shown].tolist() == list(range(11))
+    assert log.feedback[shown].tolist() == [i % 2 for i in range(11)]
+    for t in range(11):
+        assert sorted(log.position[log.offsets[t] : log.offsets[t + 1]].tolist()) == list(range(11))
+
+
+def test_few_rows_cannot_take_all_memory(tmp_path: Path) -> None:
+    rows = "".join(f"{i},1,0,{1 / 6000}\n" for i in range(6000))
+    (tmp_path / "a.csv").write_text(f"item_id,position,click,propensity_score\n{rows}")
+    with pytest.raises(ValueError, match=r"a.csv: 6,000 rows about 6,000 items would take more than"):
+        read_open_bandit(tmp_path / "a.csv")
+
+
+def test_items_that_are_formulas_are_written_as_text(tmp_path: Path) -> None:
+    log = logged()._replace(names=("=1+1", "-1", "@x", "a=b"))
+    write_open_bandit(tmp_path / "a.csv", log)
+    assert set(read_open_bandit(tmp_path / "a.csv").names) == {"'=1+1", "-1", "'@x", "a=b"}

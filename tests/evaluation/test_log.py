@@ -266,3 +266,37 @@ def test_a_column_that_is_no_field_is_refused_in_both_formats(tmp_path: Path) ->
     lines.write_text(lines.read_text().replace('"k"', '"propensities": null, "k"'))
     with pytest.raises(ValueError, match="unknown field 'propensities': did you mean 'propensity'"):
         read_log(lines)
+
+
+@pytest.mark.parametrize(("name", "content"), [("sales.jsonl", '{"shop": 1}\n'), ("sales.tsv", "shop\tsold\n")])
+def test_an_unknown_file_says_which_columns_a_log_has(name: str, content: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(content)
+    with pytest.raises(
+        ValueError, match=r"is not a log: .* the columns event, k, candidates, position, .*/log.md"
+    ):
+        read_log(tmp_path / name)
+
+
+def test_an_unknown_parquet_file_says_which_columns_it_lacks(tmp_path: Path) -> None:
+    pl.DataFrame({"event": ["a"], "shop": [1]}).write_parquet(tmp_path / "sales.parquet")
+    with pytest.raises(
+        ValueError, match=r"sales.parquet is not a log: it has no column format, .* position\. A log"
+    ):
+        read_log(tmp_path / "sales.parquet")
+
+
+def test_a_device_without_an_end_is_refused_at_its_first_line() -> None:
+    with pytest.raises(ValueError, match="zero is not a log"):
+        read_log("/dev/zero")
+
+
+def test_messages_about_long_values_are_short(tmp_path: Path) -> None:
+    long = "x" * 3_000_000
+    path = lines(tmp_path / "a.jsonl", record(event=long), record(event=long))
+    with pytest.raises(ValueError, match="occurs twice") as raised:
+        read_log(path)
+    assert len(str(raised.value)) < 300
+    for field in ("learner", "reason"):
+        path = lines(tmp_path / "b.jsonl", record(**{field: "a\0b"}))
+        with pytest.raises(ValueError, match=f"line 2, field '{field}': must not contain the character NUL"):
+            read_log(path)

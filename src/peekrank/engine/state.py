@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from threading import Lock
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from peekrank._jit import compile_for, pinned
+from peekrank._util.fork import lock_of
 from peekrank._util.validate import check_int
 from peekrank.engine import serialization
 from peekrank.engine.entry_points import (
@@ -39,7 +39,7 @@ class AgentState:
 
     def __init__(self, learner: Learner, shape: Shape) -> None:
         self.learner, self.shape = learner, shape
-        self._lock = Lock()  # kernels release the GIL and share the state
+        self._lock: Any = lock_of(self)  # kernels release the GIL and share the state
         self._by_item = learner.kernels.set_items is not None  # whether it can rank any subset of its items
         grades = np.arange(learner.max_grade + 1.0)
         self._grades = as_array(

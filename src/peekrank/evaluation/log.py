@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from peekrank._jit import kernel
 from peekrank._util.atomic import write_whole
 from peekrank._util.extras import LazyModule
+from peekrank._util.fork import check_polars
 from peekrank._util.text import excerpt, shown
 from peekrank.types import Features, Floats, Ints
 
@@ -51,6 +52,7 @@ def column_type(text: str) -> Any:
 
 def frame_from_fields(fields: dict[str, list[Any]]) -> pl.DataFrame:
     """Return a table with one row per decision, whose columns are the fields of `COLUMNS`."""
+    check_polars()
     return pl.DataFrame([
         pl.Series(name, fields[name], column_type(kind), strict=False) for name, kind in COLUMNS.items()
     ])  # fmt: skip
@@ -438,6 +440,7 @@ def frame_from_log(log: Log) -> pl.DataFrame:
     log
         The log.
     """
+    check_polars()
     numbers = ("propensity", "feedback", "feedback_time")
     rows = pl.DataFrame({
         "owner": log.owner,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from peekrank._util.extras import extra
+from peekrank._util.fork import check_polars
 
 with extra("cli"):
     import polars as pl
@@ -22,6 +23,7 @@ def csv_text(frame: pl.DataFrame, separator: str = ",") -> str:
     -1,1.0
     a=b,2.0
     """
+    check_polars()
     texts = [name for name, kind in frame.schema.items() if kind in (pl.String, pl.Enum, pl.Categorical)]
     safe = {name: _shown_as_is(pl.col(name).cast(pl.String)) for name in texts}
     return frame.with_columns(**safe).write_csv(separator=separator)

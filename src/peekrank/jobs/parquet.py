@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from peekrank._util.extras import extra
+from peekrank._util.fork import check_polars
 from peekrank._util.text import excerpt
 from peekrank._util.untrusted_files import check_memory
 
@@ -39,6 +40,7 @@ def read_parquet(path: Path) -> pl.DataFrame:
     The sizes in its footer and in the headers of its pages say how much memory it takes. They are checked first,
     because a file of one megabyte can hold a billion values.
     """
+    check_polars()
     try:
         with path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as data:
             _check_memory(data)

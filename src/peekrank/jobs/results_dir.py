@@ -26,6 +26,7 @@ from peekrank import __version__
 from peekrank._util.atomic import check_no_link, remove_leftovers, write_whole
 from peekrank._util.code_digest import code_digest
 from peekrank._util.extras import extra
+from peekrank._util.fork import check_polars
 from peekrank._util.text import excerpt
 from peekrank._util.untrusted_files import read_whole
 from peekrank._util.untrusted_json import read_json
@@ -198,6 +199,7 @@ class ResultsDir:
 
     def write(self, name: str, frame: pl.DataFrame) -> None:
         """Write a file of parts by its full name, after `check`."""
+        check_polars()
         self.check()
         content = BytesIO()  # so that a full disk is an OSError
         frame.write_parquet(content, compression="lz4", statistics=False)
