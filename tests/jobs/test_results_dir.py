@@ -12,6 +12,8 @@ import polars as pl
 import pytest
 
 from peekrank._util.atomic import write_whole
+from peekrank.experiments import runs
+from peekrank.experiments.experiment import Experiment
 from peekrank.jobs import results_dir as folders
 from peekrank.jobs.results_dir import FORMAT, Code, ResultsDir, count_finished, median_seconds
 
@@ -211,3 +213,26 @@ def test_a_table_is_csv_or_parquet_by_its_name(tmp_path: Path) -> None:
         folders.write_table(tmp_path / name, FRAME)
     assert (tmp_path / "a.csv").read_text() == "regret\n1.5\n2.5\n"
     assert pl.read_parquet(tmp_path / "a.parquet").equals(FRAME)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("runs", 10**12),
+        ("runs", 10**400),
+        ("learners", [[]]),
+        ("learners", "x"),
+        ("k", None),
+        ("measure", "\0" * 5000),
+    ],
+)
+def test_a_manifest_that_cannot_be_is_named_in_one_short_line(field: str, value: Any, tmp_path: Path) -> None:
+    runs.run(Experiment(("uniform",), "ct15:m=4", "dcg", k=1, horizon=20, runs=1), tmp_path)
+    path = tmp_path / "manifest.json"
+    manifest = json.loads(path.read_text())
+    manifest["experiment"][field] = value
+    path.write_text(json.dumps(manifest))
+    with pytest.raises(ValueError, match=r"manifest\.json does not describe any experiment: ") as raised:
+        runs.read(tmp_path)
+    assert len(str(raised.value)) < 300 + len(str(tmp_path))
+    assert str(raised.value).isprintable()

@@ -15,7 +15,7 @@ import polars as pl
 from peekrank.experiments.experiment import Experiment, Result
 from peekrank.experiments.run import CURVE_COLUMNS, Curve, RunContext, compile_kernels, play_run, run_context
 from peekrank.jobs.executor import Threads, Tick
-from peekrank.jobs.results_dir import Code, ResultsDir, Validator, median_seconds, write_table
+from peekrank.jobs.results_dir import Code, ResultsDir, Validator, check_parts, median_seconds, write_table
 from peekrank.regret import default_checkpoints
 from peekrank.types import FileBacked, Stream
 
@@ -80,8 +80,8 @@ def read(folder: Path) -> Result:
     results_dir = ResultsDir.open(folder, "experiment")
     with results_dir.described():
         experiment = Experiment(**results_dir.manifest["experiment"])
+        check_parts(len(experiment.learners) * experiment.runs)
         is_valid = _validator(experiment)
-    results_dir.check_count(len(experiment.learners) * experiment.runs)
     frames = {part: results_dir.read(part, is_valid) for part in _parts(experiment)}
     return _make_result(experiment, frames, results_dir.seconds())
 

@@ -27,7 +27,7 @@ from peekrank._util.atomic import check_no_link, remove_leftovers, write_whole
 from peekrank._util.code_digest import code_digest
 from peekrank._util.extras import extra
 from peekrank._util.fork import check_polars
-from peekrank._util.text import excerpt
+from peekrank._util.text import excerpt, shown
 from peekrank._util.untrusted_files import read_whole
 from peekrank._util.untrusted_json import read_json
 from peekrank.jobs.csv_text import csv_text
@@ -43,6 +43,7 @@ _TIMINGS = "timings.csv"
 _DIGEST = re.compile("[0-9a-f]{32}")  # names of files begin with it
 _MAX_MANIFEST = 1 << 26  # bytes
 _TABLES = ("versions", "own")  # fields of a manifest that are objects in every kind
+_MAX_PARTS = 10**6
 _MAX_WHY = 160  # characters of a reason
 OURS = ("manifest.json", _TIMINGS)  # files of a folder that hold no results
 
@@ -172,11 +173,6 @@ class ResultsDir:
             why = excerpt(str(error), _MAX_WHY)
             raise ValueError(f"{self.path / 'manifest.json'} does not describe any {self.kind}: {why}") from None
 
-    def check_count(self, parts: int) -> None:
-        """Raise ValueError if the folder has fewer files than the manifest says, before any of them is read."""
-        if parts > count_finished(self.path):
-            raise ValueError(f"{self.path}: the {self.kind} is not finished: it has {parts:,} parts")
-
     def file(self, part: str) -> Path:
         """Return the path of the file of a part."""
         return self.path / "runs" / f"{self._identity.digest}-{part}.parquet"
@@ -281,6 +277,12 @@ class _Identity(NamedTuple):
                 f"{path} holds results of another {self.kind}, with different {', '.join(differences)}; "
                 "choose another folder"
             )
+
+
+def check_parts(number: int) -> None:
+    """Raise ValueError if a manifest asks for more parts than a folder can have."""
+    if number > _MAX_PARTS:
+        raise ValueError(f"it has {shown(number)} parts: must be at most {_MAX_PARTS:,}")
 
 
 def median_seconds(durations: Mapping[str, float], parts: Iterable[str]) -> float:

@@ -13,7 +13,15 @@ from peekrank._util.extras import extra
 from peekrank.data.dataset import Dataset
 from peekrank.engine import problem_shape
 from peekrank.jobs.executor import Threads, Tick
-from peekrank.jobs.results_dir import Code, ResultsDir, Validator, count_finished, median_seconds, write_table
+from peekrank.jobs.results_dir import (
+    Code,
+    ResultsDir,
+    Validator,
+    check_parts,
+    count_finished,
+    median_seconds,
+    write_table,
+)
 from peekrank.regret import default_checkpoints
 from peekrank.training.model import save_model
 from peekrank.training.no_relevant import NoRelevant, queries_without_relevant
@@ -91,8 +99,8 @@ def read_training(folder: Path) -> TrainingResult:
     with results_dir.described():
         training = Training(**results_dir.manifest["training"])
         _source_and_no_relevant(results_dir.manifest)
+        check_parts(training.runs)
         is_valid = _validator(training)
-    results_dir.check_count(training.runs)
     frames = {part: results_dir.read(part, is_valid) for part in _parts(training)}
     return _make_result(training, results_dir.manifest, frames, results_dir.seconds())
 
