@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future
 from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple, TypeVar
@@ -184,10 +184,10 @@ class Service:
         """Check whether the writer runs."""
         return self._thread is not None and self._thread.is_alive()
 
-    def event(self, event_id: str) -> EventReply:
-        """Return an event."""
+    def event(self, event_id: str, visible: Collection[str] = ()) -> EventReply:
+        """Return an event of one of some slots, by default of any slot."""
         with self._lock:
-            slot, event = self._manager.event(event_id)
+            slot, event = self._manager.event(event_id, visible)
             return event_reply(slot.state, event)
 
     def slots(self) -> list[SlotReply]:
@@ -289,7 +289,7 @@ class Service:
         """Discard the state, which may be ahead of the log."""
         self._manager.discard()
         if isinstance(error, StoreError):
-            self._reason = f"the log cannot be written: {error}"
+            self._reason = "the log cannot be written"
             _log.error("store failed", reason=str(error))
         else:
             self._reason = "a call failed unexpectedly; the log is being read again"
@@ -309,7 +309,9 @@ class Service:
                     pause = _FOLLOW
             except (StoreError, ValueError) as error:
                 self._manager.discard()
-                self._reason = f"the log cannot be read: {error}"
+                if attempt == 0:
+                    _log.error("log cannot be read", reason=str(error))
+                self._reason = "the log cannot be read"
             if not self._reason:
                 _log.info("recovered", attempts=attempt + 1, epoch=self._store.epoch)
                 return
@@ -337,7 +339,7 @@ class Service:
             _log.warning("final snapshot failed", reason=str(error))
 
     def _reject(self, futures: Sequence[Future[Any]], error: Exception | None = None) -> None:
-        problem = problems.store_failed(str(error)) if error else self._rejection()
+        problem = problems.store_failed() if error else self._rejection()
         for future in futures:
             _resolve(future, problem)
 

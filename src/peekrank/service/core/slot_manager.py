@@ -7,7 +7,9 @@ them.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from itertools import groupby
+from operator import attrgetter
 
 import structlog
 
@@ -121,23 +123,39 @@ class SlotManager:
             raise problems.unknown_slot(name, self.slots)
         return self.slots[name]
 
-    def event(self, event_id: str) -> tuple[Slot, Event]:
-        """Return an event and its slot. Raises a `Problem` if it is unknown."""
-        known = self.find_event(event_id)
-        if known is None:
+    def event(self, event_id: str, visible: Collection[str] = ()) -> tuple[Slot, Event]:
+        """Return an event and its slot. Raises a `Problem` if it is unknown or in several slots."""
+        known = self.find_events(event_id, visible)
+        if not known:
             raise problems.unknown_event(event_id)
-        return known
+        if len(known) > 1:
+            raise problems.ambiguous_event(event_id)
+        ((name, event),) = known.items()
+        return self.slots[name], event
 
-    def find_event(self, event_id: str) -> tuple[Slot, Event] | None:
-        """Find an event in memory or, if it closed long ago, in the log. Returns it with its slot, or None."""
-        for slot in self.slots.values():
-            if event := slot.state.open.get(event_id) or slot.state.recent.get(event_id):
-                return slot, event
-        records = self._store.event_records(event_id)
-        if not records or records[0].slot not in self.slots:
-            return None
-        event = closed_event(records)
-        return None if event is None else (self.slots[records[0].slot], event)
+    def find_events(self, event_id: str, visible: Collection[str] = ()) -> dict[str, Event]:
+        """Find an event in memory or, if it closed long ago, in the log.
+
+        Parameters
+        ----------
+        event_id
+            Id of the event. Callers who do not see each other's slots may have chosen the same id.
+        visible
+            Slots to search. Empty means all.
+
+        Returns the events with this id by their slots: more than one only if callers chose the same id.
+        """
+        slots = {name: slot.state for name, slot in self.slots.items() if not visible or name in visible}
+        in_memory = {
+            name: event
+            for name, state in slots.items()
+            if (event := state.open.get(event_id) or state.recent.get(event_id))
+        }
+        return in_memory or {
+            name: event
+            for name, records in groupby(self._store.event_records(event_id), attrgetter("slot"))
+            if name in slots and (event := closed_event(list(records)))
+        }
 
     # Snapshots
 

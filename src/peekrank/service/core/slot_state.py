@@ -20,7 +20,7 @@ from peekrank._jit import compile_for
 from peekrank.engine import Agent
 from peekrank.kernels.philox import fill_uniforms
 from peekrank.service.config import SlotConfig
-from peekrank.service.core.activity import Activity, no_activity
+from peekrank.service.core.activity import Activity, Responses, no_activity
 from peekrank.service.core.clock import SECOND
 from peekrank.service.core.events import MISSING, State, Trigger, aggregate, step, unpack_grades
 from peekrank.service.core.items import Items
@@ -90,6 +90,7 @@ class SlotState:
         self.open: OrderedDict[str, Event] = OrderedDict()  # by time, hence by deadline
         self.recent: OrderedDict[str, Event] = OrderedDict()  # closed; not part of a snapshot
         self.activity: Activity = no_activity()
+        self.responses = Responses()  # not part of a snapshot
         self.monitor = SlotMonitor(1, None)
         self._fill_uniforms = compile_for(fill_uniforms, 0, 0, np.empty(1))
 
@@ -190,6 +191,7 @@ class SlotState:
         if not self.lists:
             self.items.count_shown(np.frombuffer(body.ranking, "<u4", event_k(self.open[event])).tolist())
         self.activity.ranked(self.time, explored=body.explored)
+        self.responses.ranked(self.time, int(self.config.feedback_window * SECOND))
 
     def _apply_ranked(self, event: str, body: Ranked) -> None:
         """Replay a ranking, and count a mismatch with the record."""
@@ -220,6 +222,10 @@ class SlotState:
         """Prepend the indicator columns of item effects."""
         indicators = rows[:, None] == np.arange(self.config.item_effects)
         return np.hstack([indicators.astype(np.float32), X])
+
+    def registered_features(self, rows: Ints) -> Features:
+        """Return the features of registered items as the learner sees them, without a context."""
+        return self._with_item_effects(self.items.features(rows, self.config.features), rows)
 
     def _baseline(self, body: Ranked, rows: Ints | None) -> Ints:
         """Return the caller's order in the numbers of the learner."""
@@ -280,6 +286,7 @@ class SlotState:
             return
         by_item = [(item, int(grade)) for item, grade in zip(top_k, grades, strict=True) if grade is not None]
         self.activity.answered(self.time, [grade for _, grade in by_item])
+        self.responses.answered(event.time)
         if not self.lists:
             for item, grade in by_item:
                 self.items.count_grade(item, grade)

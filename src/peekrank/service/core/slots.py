@@ -43,6 +43,7 @@ from peekrank.service.event_log.records import (
 
 _encode_request = msgspec.msgpack.Encoder().encode
 _DIGEST = 12  # bytes
+_BEST = 10  # items of the current ranking in the description of a slot
 
 
 class Slot:
@@ -87,7 +88,7 @@ class Slot:
             self._set_baseline(body, request.baseline)
         event = request.event_id or secrets.token_urlsafe(12).lstrip("-_") + "0"
         self._queue(event, state.rank(state.number + 1, self.now, event, body))
-        return rank_reply(state, state.open[event])
+        return rank_reply(state, state.open[event], request)
 
     def _set_list(self, body: Ranked, request: messages.RankRequest) -> None:
         """Set the items of a list that brings its own."""
@@ -114,6 +115,10 @@ class Slot:
             return
         names = _names(items)
         _check_distinct(names)
+        if state.config.retired_items == "skip":
+            names = [name for name in names if not state.items.is_retired(name)]
+            if not names:
+                raise problems.invalid("items: all of them are retired", "$.items")
         self._check_length(len(names))
         if any(not isinstance(item, str) and item.features is not None for item in items):
             raise problems.invalid("items: this slot takes no features with a list; send names only", "$.items")
@@ -164,6 +169,8 @@ class Slot:
             if state.lists
             else {name: known + n for n, name in enumerate(body.added)}
         )
+        if state.config.retired_items == "skip" and not state.lists:
+            baseline = [name for name in baseline if not state.items.is_retired(name)]
         order = [new[name] if name in new else self._number(name) for name in baseline]
         listed = (
             range(len(body.names))
@@ -197,7 +204,7 @@ class Slot:
         trigger = Trigger.SAME_RANK if is_same else Trigger.OTHER_RANK
         if step(self.state.config.update, event.status, trigger).problem:
             raise problems.other_request(event.id)
-        return rank_reply(self.state, event)
+        return rank_reply(self.state, event, request)
 
     # Feedback
 
@@ -289,10 +296,14 @@ def names_of(state: SlotState, event: Event) -> list[str]:
     return state.items.names(ranking)
 
 
-def rank_reply(state: SlotState, event: Event) -> RankReply:
-    """Describe the ranking of an event."""
+def rank_reply(state: SlotState, event: Event, request: messages.RankRequest) -> RankReply:
+    """Describe the ranking of an event. The items of the request that it does not have were retired."""
     ranking = names_of(state, event)
-    return RankReply(event.id, ranking, ranking[: event.body.k], event.body.explored, event.number)
+    retired: list[str] = []
+    if request.items is not None and len(request.items) > len(ranking):
+        ranked = set(ranking)
+        retired = [name for name in _names(request.items) if name not in ranked]
+    return RankReply(event.id, ranking, ranking[: event.body.k], event.body.explored, event.number, retired)
 
 
 def event_reply(state: SlotState, event: Event) -> EventReply:
@@ -347,6 +358,9 @@ def slot_reply(state: SlotState) -> SlotReply:
         ranked=counts.n_ranked,
         answered=counts.n_answered,
         expired=counts.expired,
+        due=state.responses.due,
+        due_answered=state.responses.due_answered,
+        ranking=best_names(state),
         late=counts.late,
         explored=counts.explored,
         open=len(state.open),
@@ -358,6 +372,20 @@ def slot_reply(state: SlotState) -> SlotReply:
         ],
         minutes=minutes,
     )
+
+
+def best_names(state: SlotState) -> list[str]:
+    """Return the first items by the learner's current estimates. Empty if these depend on the call."""
+    present, config = state.items.present, state.config
+    if state.lists or config.context or not len(present):
+        return []
+    if not config.features:
+        best = state.agent.best_ranking(available=present)
+    elif len(present) <= config.max_list_length:
+        best = present[state.agent.best_ranking(state.registered_features(present))]
+    else:
+        return []
+    return state.items.names(best[:_BEST].tolist())
 
 
 @runtime_checkable

@@ -15,11 +15,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from threading import Event, RLock, Thread
 from typing import Any, cast
-from urllib.parse import urlsplit
 
 import psycopg
 from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict
 
+from peekrank.service.config.address import check_address, public_address
 from peekrank.service.event_log.records import FORMAT, Record
 from peekrank.service.event_log.store import NotOwnerError, Snapshot, StoreError, store_method
 
@@ -68,6 +69,13 @@ class PostgreSQLStore:
     shared = True
 
     def __init__(self, url: str, slots: Sequence[str]) -> None:
+        try:
+            check_address(url)
+            conninfo_to_dict(url)
+        except (ValueError, psycopg.Error):
+            raise StoreError(
+                "the address of the database cannot be read: it must be postgresql://USER@HOST:PORT/DATABASE"
+            ) from None
         self._url, self._names = url, tuple(slots)
         self._connection: psycopg.Connection[Any] | None = None
         self._lock = RLock()
@@ -78,8 +86,7 @@ class PostgreSQLStore:
     @property
     def name(self) -> str:
         """The address of the log, without the password."""
-        parts = urlsplit(self._url)
-        return f"postgresql://{parts.hostname or ''}{parts.path}"
+        return public_address(self._url)
 
     @property
     def epoch(self) -> int:
