@@ -186,7 +186,7 @@ class RankReply(Reply, frozen=True):
     """The ranking to show, and the items whose feedback the learner can use."""
 
     event_id: EventId
-    ranking: Annotated[list[ItemId], described("All items, in the order to show them.")]
+    ranking: Annotated[list[ItemId], described("All items that are not retired, in the order to show them.")]
     top_k: Annotated[list[ItemId], described("The first k items. The learner uses feedback on these.")]
     explored: Annotated[
         bool, described("Whether the learner explored: the list is not the one it estimates to be best.")

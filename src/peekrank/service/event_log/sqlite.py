@@ -74,6 +74,8 @@ class SQLiteStore:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self._take_lock()
         try:
+            if not self._epoch:
+                _make_private(self.path)
             self._writer = self._connect(write=True)
             self._inode = self.path.stat().st_ino
             self._check_format(self._writer)
@@ -87,6 +89,7 @@ class SQLiteStore:
             raise
 
     def _take_lock(self) -> None:
+        _make_private(Path(f"{self.path}.lock"))
         guard = sqlite3.connect(f"{self.path}.lock", timeout=0, isolation_level=None, check_same_thread=False)
         try:
             guard.execute("PRAGMA locking_mode = EXCLUSIVE")
@@ -285,6 +288,7 @@ class SQLiteStore:
         with closing(self._connect(write=False)) as source:
             self._check_format(source)
             try:
+                _make_private(part)
                 with closing(sqlite3.connect(part)) as copy:
                     source.backup(copy, pages=4096, sleep=0.001)
                 part.replace(target)
@@ -301,6 +305,20 @@ class SQLiteStore:
                         connection.close()
             self._reader = self._writer = self._guard = None
             self._ids = {}
+
+
+def _make_private(path: Path) -> None:
+    """Create a file that only its owner can read, whatever the umask. SQLite gives its other files the same mode.
+
+    The group of an existing file keeps its rights, and all others lose theirs.
+    """
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    except FileExistsError:
+        mode = path.stat().st_mode
+        if mode & 0o007:
+            with suppress(PermissionError):  # the file of another user, who decides
+                path.chmod(mode & 0o770)
 
 
 def _one(connection: sqlite3.Connection, query: str, values: Sequence[Any] = ()) -> Any:
