@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Collection
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
@@ -75,7 +76,7 @@ class Nothing:
             future.set_result(EventReply("e", "home", "answered", NAMES, NAMES[:1], {NAMES[0]: 1.0}, True))
         return future
 
-    def event(self, event_id: str) -> EventReply:
+    def event(self, event_id: str, visible: Collection[str] = ()) -> EventReply:
         raise NotImplementedError
 
     def slots(self) -> list[SlotReply]:
