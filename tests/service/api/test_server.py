@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from helpers.running import config, running
-from peekrank.service.api import codec, server
+from peekrank.service.api import codec, connection, server
 from peekrank.service.api.problems import Problem
 from peekrank.service.api.server import HttpServer
 from peekrank.service.api.structured_logging import configure_logging
@@ -137,7 +137,7 @@ def closed(connection: socket.socket) -> bytes:
 
 
 def test_slow_and_half_open_clients_do_not_starve_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "HEADER_SECONDS", 3.0)
+    monkeypatch.setattr(connection, "HEADER_SECONDS", 3.0)
     monkeypatch.setattr(codec, "SECONDS", 3.0)
     made = config(tmp_path)
     with running(Service(made), made) as one, Client(one.url, retries=0) as client:

@@ -27,20 +27,19 @@ def missing(reason: str) -> None:
     pytest.skip(reason)
 
 
-def run(*command: str, folder: Path) -> str:
-    """Run a command, and return what it printed."""
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+def run(folder: Path, program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a program of Node in a folder."""
+    path = shutil.which(program)
+    assert path is not None
+    return subprocess.run([path, *arguments], cwd=folder, capture_output=True, text=True, check=False)
 
 
 def compiled(folder: Path, document: dict[str, Any]) -> subprocess.CompletedProcess[str]:
     """Make types from a description, and compile the program with them."""
     (folder / "openapi.json").write_text(json.dumps(document))
-    run("npx", "--no-install", "openapi-typescript", "openapi.json", "--output", "schema.d.ts", folder=folder)
-    return subprocess.run(
-        ["npx", "--no-install", "tsc", "--project", "."], cwd=folder, capture_output=True, text=True, check=False
-    )
+    types = run(folder, "npx", "--no-install", "openapi-typescript", "openapi.json", "--output", "schema.d.ts")
+    assert types.returncode == 0, types.stderr
+    return run(folder, "npx", "--no-install", "tsc", "--project", ".")
 
 
 @pytest.mark.slow
@@ -50,9 +49,7 @@ def test_minimal_calls_compile_and_replies_have_every_field(tmp_path: Path) -> N
         missing("node and npm are not installed")
     folder = tmp_path / "typescript"
     shutil.copytree(PROGRAM, folder, ignore=shutil.ignore_patterns("node_modules", "out"))
-    installed = subprocess.run(
-        ["npm", "ci", "--no-audit", "--no-fund"], cwd=folder, capture_output=True, text=True, check=False
-    )
+    installed = run(folder, "npm", "ci", "--no-audit", "--no-fund")
     if installed.returncode:
         missing(f"npm cannot install the packages: {installed.stderr[-500:]}")
     done = compiled(folder, openapi())
@@ -62,8 +59,9 @@ def test_minimal_calls_compile_and_replies_have_every_field(tmp_path: Path) -> N
     with running(Service(made), made) as one:
         with Client(one.url, retries=20) as client:
             client.slots()
-        said = json.loads(run("node", "out/program.js", one.url, folder=folder))
-    assert said["first"] in made.slots[0].items
+        done = run(folder, "node", "out/program.js", one.url)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["first"] in made.slots[0].items
 
     document = json.loads(json.dumps(openapi()))
     schemas = document["components"]["schemas"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -15,6 +16,7 @@ from helpers.traffic import ALL, live, put_some
 from peekrank import registry
 from peekrank.service.api.messages import FeedbackRequest, Item, ItemsRequest, RankRequest
 from peekrank.service.api.problems import Problem
+from peekrank.service.api.structured_logging import configure_logging
 from peekrank.service.config import SlotConfig
 from peekrank.service.core.commands import Rank, SubmitFeedback
 from peekrank.service.core.service import Service
@@ -89,7 +91,7 @@ def test_items_that_come_and_go(tmp_path: Path) -> None:
     assert it.retire_items("home", ["y", "y"]).retired == 1
     assert it.retire_items("home", ["y"]).retired == 0
     assert sorted(it.rank("home", RankRequest()).ranking) == ["x", "z"]
-    with problem(404, "unknown item 'y'"):
+    with problem(422, "all of them are retired"):
         it.rank("home", RankRequest(items=["y"]))
     with problem(404, "did you mean 'x'"):
         it.retire_items("home", ["xx"])
@@ -297,7 +299,7 @@ def test_what_cannot_be_written_is_not_acknowledged(fails: str, tmp_path: Path) 
     it, clock = service(tmp_path, store=store)
     live(it, clock, rounds=5)
     store.fails, store.gone = fails, True
-    with problem(503, "disk full"):
+    with problem(503, "the log cannot be written"):
         it.rank("home", RankRequest(event_id="lost"))
     wait_until(it, ready=False)
     with problem(503):
@@ -316,9 +318,13 @@ def test_what_cannot_be_written_is_not_acknowledged(fails: str, tmp_path: Path) 
 
 
 def refuses_all(it: Service, reason: str) -> None:
-    with problem(503, reason):
+    """Callers learn that the log cannot be written, and only the messages say why: it may name machines."""
+    configure_logging("error", messages := io.StringIO())
+    with problem(503, "the log cannot be written"):
         it.rank("home", RankRequest(event_id="again"))
     wait_until(it, ready=False)
+    assert reason in messages.getvalue()
+    assert reason not in it.unready_reason()
     with problem(503):
         it.rank("home", RankRequest(event_id="again"))
 
@@ -364,8 +370,10 @@ def test_a_full_disk(tmp_path: Path) -> None:
     store: Any = it._store
     store._writer.execute("PRAGMA max_page_count = 1")  # as many as there are
     long = ItemsRequest([f"{n:0100}" for n in range(90)])
-    with problem(503, "database or disk is full"):
+    configure_logging("error", messages := io.StringIO())
+    with problem(503, "the log cannot be written"):
         it.put_items("home", long)
+    assert "database or disk is full" in messages.getvalue()
     goes_on(it, sequence)
 
 

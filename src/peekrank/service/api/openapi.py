@@ -103,12 +103,8 @@ def _query_parameter(query: Query) -> dict[str, Any]:
 
 def _problem_responses(endpoint: Endpoint) -> dict[str, Any]:
     """Describe the problems of an endpoint, by status."""
-    kinds = [
-        *endpoint.problems,
-        *(("no-key", "not-allowed") if endpoint.role else ()),
-        "head-too-large",
-        "internal",
-    ]
+    of_keys = ("no-key", "not-allowed") if endpoint.role else ()
+    kinds = [*endpoint.problems, *of_keys, "head-too-large", "internal"]
     by_status: dict[str, list[str]] = {}
     for kind in kinds:
         by_status.setdefault(str(PROBLEM_TYPES[kind].status), []).append(PROBLEM_TYPES[kind].title)

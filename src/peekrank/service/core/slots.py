@@ -380,7 +380,7 @@ def best_names(state: SlotState) -> list[str]:
     if state.lists or config.context or not len(present):
         return []
     if not config.features:
-        best = state.agent.best_ranking(available=present)
+        best = state.agent.best_ranking(available=present if state.changing else None)
     elif len(present) <= config.max_list_length:
         best = present[state.agent.best_ranking(state.registered_features(present))]
     else:
