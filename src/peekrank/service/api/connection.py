@@ -26,7 +26,9 @@ class Connection(HttpToolsProtocol):
     """
 
     _timer: asyncio.TimerHandle | None = None
+    _reads_head = False  # whether a request has begun, and its headers are not complete
     _reads_body = False  # whether the headers are complete, and the request is not
+    _received = 0  # bytes of the latest part
     _unparsed = 0  # bytes since the request began, or since the latest part of its body
     _is_too_large = False
     _keep_alive = True  # whether to keep the connection once the request is complete
@@ -40,17 +42,24 @@ class Connection(HttpToolsProtocol):
         """Parse a part of a request."""
         if self.transport.is_closing():
             return
-        if self._timer is None and not self._reads_body:
-            self._start_timer()
-        self._unparsed += len(data)
+        self._received = len(data)
+        self._unparsed += self._received
         super().data_received(data)
+        if self._timer is None and (self._reads_head or (self._unparsed and not self._reads_body)):
+            self._start_timer()
         if (self._is_too_large or self._unparsed > MAX_HEAD) and not self.transport.is_closing():
             self._reject()
+
+    def on_message_begin(self) -> None:
+        """Begin a request."""
+        self._reads_head = True
+        super().on_message_begin()
 
     def on_headers_complete(self) -> None:
         """Start a request, unless its headers are too large: `data_received` rejects it then."""
         self._stop_timer()
-        if len(self.url) + sum(len(name) + len(value) for name, value in self.headers) > MAX_HEAD:
+        self._reads_head = False
+        if max(self._unparsed, self._received) > MAX_HEAD and self._head_size() > MAX_HEAD:
             self._is_too_large = True
             return
         self._reads_body, self._unparsed = True, 0
@@ -79,6 +88,9 @@ class Connection(HttpToolsProtocol):
         """Stop the time limit."""
         self._stop_timer()
         super().connection_lost(exc)
+
+    def _head_size(self) -> int:
+        return len(self.url) + sum(len(name) + len(value) for name, value in self.headers)
 
     def _reject(self) -> None:
         """Reply that the headers are too large, and close the connection. A reply that has begun is cut off."""
