@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import socket
@@ -84,6 +85,21 @@ def test_a_service_that_cannot_start_ends_the_server_with_its_reason(tmp_path: P
     made = config(tmp_path)
     with pytest.raises(ValueError, match="newer version"):
         HttpServer(Broken(made), made).run()
+
+
+def test_a_follower_does_not_log_that_it_is_ready(tmp_path: Path) -> None:
+    class Follower(Service):
+        def start(self) -> None:
+            self._reason = "another process owns the log; this one is on standby"
+
+    made = config(tmp_path)
+    configure_logging("info", log := io.StringIO())
+    with running(Follower(made), made) as one:
+        while "not ready" not in log.getvalue():
+            time.sleep(0.01)
+        assert httpx.get(f"{one.url}/readyz").status_code == 503
+    assert '"event":"ready"' not in log.getvalue()
+    assert "on standby" in log.getvalue()
 
 
 def test_a_port_that_is_taken_is_an_error_in_a_line(tmp_path: Path) -> None:

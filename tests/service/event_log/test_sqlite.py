@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import subprocess
 import sys
@@ -126,6 +127,27 @@ def test_old_records_are_forgotten(store: SQLiteStore) -> None:
     assert store.ends("home") == (8, 10)
     assert store.ends("search") == (1, 1)
     store.close()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="files have no mode")
+def test_only_the_owner_can_read_the_files(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        store = SQLiteStore(tmp_path / "log.db")
+        store.acquire()
+        store.append([record(1)])
+        store.backup(tmp_path / "copy.db")
+        names = {path.name for path in tmp_path.iterdir()}
+        assert {"log.db", "log.db-wal", "log.db-shm", "log.db.lock", "copy.db"} <= names
+        assert {path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == {0o600}
+        store.close()
+        store.path.chmod(0o644)  # of an earlier version
+        store = SQLiteStore(store.path)
+        store.acquire()
+        assert store.path.stat().st_mode & 0o777 == 0o640
+        store.close()
+    finally:
+        os.umask(before)
 
 
 def test_a_backup_is_a_log(store: SQLiteStore, tmp_path: Path) -> None:
