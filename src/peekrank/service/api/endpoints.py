@@ -152,7 +152,9 @@ class Endpoints:
         return visible_stats(*await self._read(stats_and_slots, self._service), context.key)
 
     async def live(self, context: RequestContext) -> HealthReply:  # noqa: ARG002 - all handlers have one signature
-        """Report that the process works."""
+        """Report whether the process works."""
+        if not self._service.live():
+            raise problems.not_ready("the thread that writes the log has ended; restart the service")
         return HealthReply(ok=True)
 
     async def ready(self, context: RequestContext) -> HealthReply:  # noqa: ARG002

@@ -267,6 +267,11 @@ def not_owner() -> Problem:
     return Problem("not-owner", "another process owns the log; this one is on standby", retry_after=1.0)
 
 
+def damaged() -> Problem:
+    """Report that a record was changed after it was written. The reason may name other slots."""
+    return Problem("store", "the log is damaged; the messages of the service say where. Restore a backup")
+
+
 def store_failed() -> Problem:
     """Report that the store did not accept a write. The reason may name machines, so only the log has it."""
     return Problem("store", "the log cannot be written; the messages of the service say why", retry_after=1.0)
