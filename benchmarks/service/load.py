@@ -99,6 +99,7 @@ def serve_nothing(port: int) -> None:
     """Run the application in front of a service that stores nothing."""
     import uvicorn
 
+    from peekrank.service.api.connection import Connection
     from peekrank.service.api.endpoints import application
     from peekrank.service.api.structured_logging import configure_logging
 
@@ -107,7 +108,7 @@ def serve_nothing(port: int) -> None:
         application(Nothing()),
         port=port,
         loop="uvloop",
-        http="httptools",
+        http=Connection,
         ws="none",
         log_config=None,
         access_log=False,
