@@ -33,6 +33,9 @@ class BusyService:
     def unready_reason(self) -> str:
         return self.reason
 
+    def live(self) -> bool:
+        return True
+
     def submit(self, command: Command[Any]) -> Future[Any]:
         raise NotImplementedError
 
