@@ -206,7 +206,7 @@ def test_no_password_is_told() -> None:
     with pytest.raises(StoreError) as caught:
         store.acquire()
     assert "secret" not in str(caught.value)
-    assert store.name == "postgresql://127.0.0.1/shop"
+    assert store.name == "postgresql://127.0.0.1:1/shop"
 
 
 CHANGES = {
