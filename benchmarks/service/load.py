@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Collection
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
@@ -63,6 +64,9 @@ class Nothing:
     def unready_reason(self) -> str:
         return ""
 
+    def live(self) -> bool:
+        return True
+
     def submit(self, command: Command[Any]) -> Future[Any]:
         future: Future[Any] = Future()
         if isinstance(command, Rank):
@@ -75,7 +79,7 @@ class Nothing:
             future.set_result(EventReply("e", "home", "answered", NAMES, NAMES[:1], {NAMES[0]: 1.0}, True))
         return future
 
-    def event(self, event_id: str) -> EventReply:
+    def event(self, event_id: str, visible: Collection[str] = ()) -> EventReply:
         raise NotImplementedError
 
     def slots(self) -> list[SlotReply]:
@@ -95,6 +99,7 @@ def serve_nothing(port: int) -> None:
     """Run the application in front of a service that stores nothing."""
     import uvicorn
 
+    from peekrank.service.api.connection import Connection
     from peekrank.service.api.endpoints import application
     from peekrank.service.api.structured_logging import configure_logging
 
@@ -103,7 +108,7 @@ def serve_nothing(port: int) -> None:
         application(Nothing()),
         port=port,
         loop="uvloop",
-        http="httptools",
+        http=Connection,
         ws="none",
         log_config=None,
         access_log=False,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Collection
 from concurrent.futures import Future
 from typing import Any
 
@@ -32,10 +33,13 @@ class BusyService:
     def unready_reason(self) -> str:
         return self.reason
 
+    def live(self) -> bool:
+        return True
+
     def submit(self, command: Command[Any]) -> Future[Any]:
         raise NotImplementedError
 
-    def event(self, event_id: str) -> EventReply:
+    def event(self, event_id: str, visible: Collection[str] = ()) -> EventReply:
         raise problems.unknown_event(event_id)
 
     def slots(self) -> list[SlotReply]:
@@ -89,7 +93,10 @@ def _busy() -> SlotReply:
         expired=765_432,
         late=4_568,
         explored=31_415,
+        due=990_000,
+        due_answered=227_700,
         open=1234,
+        ranking=[*NAMES, *(f"item-{i:03}" for i in range(5))],
         value=Interval(0.512, 0.49, 0.53, 230_000),
         members=[
             Member("doubtsort:measure=dcg", "champion", Interval(0.512, 0.49, 0.53, 230_000)),

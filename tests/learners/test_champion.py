@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from copy import deepcopy
 from itertools import permutations, product
 from typing import Any
@@ -193,10 +195,33 @@ def test_own_propensities_leave_the_token(learner: Learner) -> None:
         kernels.update(state, X, ranking, token, rng.integers(0, 2, 2).astype(np.float64))
 
 
+MANY = ";".join(["greedy"] * 400)
+DEEP = "champion:measure=dcg,members=[" * 2000 + "greedy;greedy" + "]" * 2000
+
+
+@pytest.mark.parametrize("members", [MANY, f"greedy;{DEEP}", "greedy;auto", ";".join(["ridge"] * 10)])
+def test_a_saved_champion_cannot_name_many_or_nested_members(
+    members: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would cost minutes, or more recursion than Python allows, before anything else is looked at."""
+    saved = Agent(Champion(DCG()), m=3, k=1).dump()
+    head, length = 42, 4
+    end = head + length + int.from_bytes(saved[head : head + length], "big")
+    about = json.loads(saved[head + length : end])
+    about["learner"] = f"champion:measure=dcg,members=[{members}]"
+    text = json.dumps(about).encode()
+    body = len(text).to_bytes(length, "big") + text + saved[end:]
+    forged = saved[:10] + hashlib.sha256(body).digest() + body
+    monkeypatch.setattr("peekrank.learners.champion.parse", None)  # no member is made
+    with pytest.raises(ValueError, match=r"must be two to 5 learners|because it has members itself"):
+        Agent.load(forged)
+
+
 @pytest.mark.parametrize(
     ("members", "said"),
     [
-        ((GOOD,), "at least two learners"),
+        ((GOOD,), "must be two to 5 learners"),
+        ((GOOD,) * 6, "must be two to 5 learners"),
         ((GOOD, BlockFTRL(DCG())), "cannot learn from rankings that another learner chose"),
         ((GOOD, Thompson(DCG())), "cannot learn from rankings"),
         ((Ridge(), RTopKF(RankSVM())), "cannot learn from rankings"),

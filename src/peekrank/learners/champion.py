@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from peekrank.learners._champion.base import ChampionLearner
+from peekrank.learners._champion.base import ChampionLearner, check_number_of_members
 from peekrank.measures import measure as measure_named
 from peekrank.registry import LEARNERS
 from peekrank.spec import members_of_text, parse
@@ -13,7 +13,14 @@ from peekrank.types import Learner, LinearMeasure
 
 
 def _members(text: str, **context: Any) -> tuple[Learner, ...]:
-    return tuple(parse("learner", LEARNERS, one, **context) for one in members_of_text(text))
+    """Parse the members. Rejects too many or nested ones before any is made, since a saved agent may name them."""
+    texts = members_of_text(text)
+    check_number_of_members(len(texts))
+    for one in texts:
+        name = one.partition(":")[0]
+        if name in LEARNERS and issubclass(LEARNERS[name], ChampionLearner):
+            raise ValueError(f"members: {name} cannot be a member, because it has members itself")
+    return tuple(parse("learner", LEARNERS, one, **context) for one in texts)
 
 
 @dataclass(frozen=True)
@@ -38,7 +45,7 @@ class Champion(ChampionLearner):
     measure
         The measure that compares the members, and that they optimise if they need one; must be separable.
     members
-        Two or more learners; the first is the champion at the start. The default is doubtsort, for stable
+        Two to five learners; the first is the champion at the start. The default is doubtsort, for stable
         relevance, and marginftrl, in case it is not stable.
     max_grade
         Largest relevance grade.

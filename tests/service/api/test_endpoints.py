@@ -18,7 +18,8 @@ from peekrank.service.api.codec import LINES
 from peekrank.service.api.endpoints import application
 from peekrank.service.api.keys import Key, Keys, new_key
 from peekrank.service.api.limits import MAX_BODY, MAX_LINES
-from peekrank.service.api.messages import EventReply, RankReply
+from peekrank.service.api.messages import EventReply, RankReply, RankRequest
+from peekrank.service.api.openapi import openapi
 from peekrank.service.api.routes import ENDPOINTS
 from peekrank.service.api.structured_logging import configure_logging
 from peekrank.service.core.service import Service
@@ -82,8 +83,8 @@ def test_items_come_and_go_and_are_listed_in_pages(call: Caller) -> None:
     assert [item["id"] for item in first["items"]] == ["cake", "jam", "pie"]
     assert first["next"] == "pie"
     rest = call("GET", "/v1/slots/home/items?limit=3&after=pie").json()
-    assert [(item["id"], item.get("retired", False)) for item in rest["items"]] == [("soup", False), ("tea", True)]
-    assert "next" not in rest
+    assert [(item["id"], item["retired"]) for item in rest["items"]] == [("soup", False), ("tea", True)]
+    assert rest["next"] is None
 
 
 def test_slots_are_listed(call: Caller) -> None:
@@ -119,6 +120,23 @@ def test_a_batch_has_limits(call: Caller, service: Service, monkeypatch: pytest.
     read = call("POST", "/v1/batch", content=line, headers={"content-type": LINES}).json()
     assert read["status"] == 500
     assert "secret" not in str(read)
+
+
+def test_the_replies_to_a_batch_have_a_limit(
+    call: Caller, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Lines beyond it are not run, so that a few bytes each cannot ask for gigabytes."""
+    monkeypatch.setattr("peekrank.service.api.batch.MAX_BATCH_REPLY", 2000)
+    call("PUT", "/v1/slots/home/items", json={"items": [f"{n}{'x' * 100}" for n in range(7)]})
+    lines = [{"call": "rank", "slot": "home", "request": {"event_id": f"e{n}"}} for n in range(5)]
+    body = "\n".join(map(json.dumps, [*lines, {"call": "activate", "event_id": "e0"}]))
+    reply = call("POST", "/v1/batch", content=body, headers={"content-type": LINES})
+    read = [json.loads(line) for line in reply.text.splitlines()]
+    assert [line["status"] for line in read] == [200, 200, 200, 413, 413, 413]
+    assert "This line was not run" in read[3]["problem"]["detail"]
+    assert len(reply.content) < 2000 + 1500 + 3 * 500
+    assert service.slot("home").ranked == 3
+    assert call("GET", "/v1/events/e3").status_code == 404
 
 
 BAD_BODIES = [
@@ -181,7 +199,8 @@ def test_addresses_that_are_not_there(call: Caller) -> None:
     problem(call("GET", f"/v1/events/{'x' * 129}"), 422, "invalid")
     problem(call("GET", "/v1/events/%00"), 422, "invalid")
     problem(call("GET", "/v1/slots/home/items?limit=0"), 422, "invalid")
-    problem(call("GET", f"/v1/slots/home/items?limit={'9' * 5000}"), 422, "invalid")
+    for limit in ("9" * 5000, "0" * 4999 + "1", "000000001" + "0" * 5000, "0000000019999", "1001", "-1", "٣"):
+        problem(call("GET", f"/v1/slots/home/items?limit={limit}"), 422, "invalid")
     problem(call("DELETE", "/v1/slots/home/items"), 422, "invalid")
 
 
@@ -204,7 +223,9 @@ def test_live_before_ready(call: Caller, service: Service, monkeypatch: pytest.M
     assert call("GET", "/readyz").headers["retry-after"] == "1"
     assert "peekrank_ready 0.0" in call("GET", "/metrics").text
     reason = ""
-    assert call("GET", "/readyz").json() == {"ok": True}
+    assert call("GET", "/readyz").json() == {"ok": True, "reason": ""}
+    monkeypatch.setattr(service, "live", lambda: False)
+    assert "has ended" in problem(call("GET", "/livez"), 503, "not-ready")
 
 
 def test_metrics_count_calls_and_events(call: Caller) -> None:
@@ -245,6 +266,45 @@ def test_pages_of_others_cannot_call(service: Service) -> None:
     problem(
         call("POST", "/v1/events/e1/activate", headers={"sec-fetch-site": "same-origin"}), 404, "unknown-event"
     )
+
+
+FOREIGN = ["https://evil.example", "null", "http://localhost:8001", "http://localhost.evil.example", "file://", ""]
+
+
+def test_a_foreign_origin_changes_nothing(call: Caller) -> None:
+    call("POST", "/v1/slots/home/rank", json={"event_id": "e1", "defer": True})
+    for endpoint in (one for one in ENDPOINTS if one.method != "GET"):
+        path = endpoint.path.replace("{slot}", "home").replace("{event_id}", "e1")
+        for origin in FOREIGN:
+            problem(call(endpoint.method, path, headers={"origin": origin}), 421, "wrong-host")
+    assert call("GET", "/v1/events/e1").json()["state"] == "open"
+    for origin, host in (("http://localhost", "localhost"), ("https://Rank.example", "rank.example:443")):
+        reply = call("POST", "/v1/events/e1/activate", headers={"origin": origin, "host": host})
+        assert reply.json()["state"] == "shown"
+    assert call("GET", "/v1/slots", headers={"origin": "https://evil.example"}).status_code == 200
+
+
+def test_feedback_without_grades_says_what_is_missing(call: Caller) -> None:
+    call("POST", "/v1/slots/home/rank", json={"event_id": "e1"})
+    assert problem(call("PUT", "/v1/events/e1/feedback", json={}), 422, "invalid").startswith("grades is missing")
+
+
+def test_replies_have_every_field_of_their_description(call: Caller) -> None:
+    call("POST", "/v1/slots/home/rank", json={"event_id": "e1"})
+    schemas = openapi()["components"]["schemas"]
+    for method, path, schema, body in (
+        ("POST", "/v1/slots/home/rank", "RankReply", {}),
+        ("PUT", "/v1/events/e1/feedback", "EventReply", {"grades": [1]}),
+        ("GET", "/v1/events/e1", "EventReply", None),
+        ("GET", "/v1/slots/search", "SlotReply", None),
+        ("GET", "/v1/slots/home/items", "ItemsReply", None),
+        ("PUT", "/v1/slots/home/items", "ChangedReply", {"items": ["tea"]}),
+        ("GET", "/v1/stats", "StatsReply", None),
+        ("GET", "/livez", "HealthReply", None),
+        ("GET", "/v1/slots/hone", "ProblemReply", None),
+    ):
+        fields = set(call(method, path, **({} if body is None else {"json": body})).json())
+        assert fields == set(schemas[schema]["properties"]) == set(schemas[schema]["required"]), schema
 
 
 # Keys
@@ -297,6 +357,34 @@ def test_a_key_for_some_slots_knows_no_others(with_keys: dict[str, Caller], serv
     lines = '{"call": "rank", "slot": "home", "request": {}}\n{"call": "activate", "event_id": "other"}\n'
     reply = narrow("POST", "/v1/batch", content=lines, headers={"content-type": LINES})
     assert [json.loads(line)["status"] for line in reply.text.splitlines()] == [404, 404]
+
+
+def test_ids_of_events_of_other_slots_can_be_used(with_keys: dict[str, Caller]) -> None:
+    """If they could not, a key for some slots would learn which events there are in the others."""
+    narrow, web = with_keys["narrow"], with_keys["web"]
+    web("POST", "/v1/slots/home/rank", json={"event_id": "visit"})
+    assert narrow("POST", "/v1/slots/search/rank", json={"event_id": "visit"}).status_code == 200
+    assert narrow("GET", "/v1/events/visit").json()["slot"] == "search"
+    assert narrow("PUT", "/v1/events/visit/feedback", json={"grades": [1]}).json()["state"] == "answered"
+    lines = '{"call": "rank", "slot": "search", "request": {"event_id": "visit"}}\n'
+    assert narrow("POST", "/v1/batch", content=lines, headers={"content-type": LINES}).json()["status"] == 200
+    assert "several slots" in problem(web("GET", "/v1/events/visit"), 409, "other-request")
+
+
+def test_a_reader_of_one_slot_sees_nothing_of_the_others(service: Service) -> None:
+    (key, kept), (wide, other) = new_key("narrow"), new_key("wide")
+    keys = Keys([Key("narrow", "reader", kept, frozenset({"search"})), Key("wide", "reader", other)])
+    app = application(service, keys)
+    narrow, wide_reader = Caller(app, authorization=f"Bearer {key}"), Caller(app, authorization=f"Bearer {wide}")
+    before = [narrow("GET", path).text for path in ("/metrics", "/v1/stats", "/v1/slots")]
+    assert 'slot="search"' in before[0]
+    for _ in range(5):
+        service.rank("home", RankRequest())
+    assert [narrow("GET", path).text for path in ("/metrics", "/v1/stats", "/v1/slots")] == before
+    assert "home" not in "".join(before) + narrow("GET", "/").text
+    assert narrow("GET", "/v1/stats").json()["sequence"] == service.slot("search").sequence
+    assert wide_reader("GET", "/v1/stats").json()["sequence"] == service.stats().sequence
+    assert 'slot="home"' in wide_reader("GET", "/metrics").text
 
 
 def test_no_key_is_in_the_log(

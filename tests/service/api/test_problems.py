@@ -23,7 +23,7 @@ PROBLEMS = {
     "overloaded": problems.overloaded(1),
     "not-ready": problems.not_ready("the log is still read"),
     "not-owner": problems.not_owner(),
-    "store": problems.store_failed("database or disk is full"),
+    "store": problems.store_failed(),
 }
 
 

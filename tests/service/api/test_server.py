@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import socket
@@ -15,7 +16,7 @@ import httpx
 import pytest
 
 from helpers.running import config, running
-from peekrank.service.api import codec, server
+from peekrank.service.api import codec, connection, server
 from peekrank.service.api.problems import Problem
 from peekrank.service.api.server import HttpServer
 from peekrank.service.api.structured_logging import configure_logging
@@ -86,6 +87,21 @@ def test_a_service_that_cannot_start_ends_the_server_with_its_reason(tmp_path: P
         HttpServer(Broken(made), made).run()
 
 
+def test_a_follower_does_not_log_that_it_is_ready(tmp_path: Path) -> None:
+    class Follower(Service):
+        def start(self) -> None:
+            self._reason = "another process owns the log; this one is on standby"
+
+    made = config(tmp_path)
+    configure_logging("info", log := io.StringIO())
+    with running(Follower(made), made) as one:
+        while "not ready" not in log.getvalue():
+            time.sleep(0.01)
+        assert httpx.get(f"{one.url}/readyz").status_code == 503
+    assert '"event":"ready"' not in log.getvalue()
+    assert "on standby" in log.getvalue()
+
+
 def test_a_port_that_is_taken_is_an_error_in_a_line(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         made = config(tmp_path)
@@ -137,7 +153,7 @@ def closed(connection: socket.socket) -> bytes:
 
 
 def test_slow_and_half_open_clients_do_not_starve_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "HEADER_SECONDS", 3.0)
+    monkeypatch.setattr(connection, "HEADER_SECONDS", 3.0)
     monkeypatch.setattr(codec, "SECONDS", 3.0)
     made = config(tmp_path)
     with running(Service(made), made) as one, Client(one.url, retries=0) as client:

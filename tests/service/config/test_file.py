@@ -71,7 +71,7 @@ def test_what_a_file_says(tmp_path: Path) -> None:
         ('"normal"', '"often"', "line 6: store.synchronous = 'often': must be 'full' or 'normal'"),
         ('"90 days"', '"90 moons"', "line 7: store.retention = '90 moons': must be a time, for example '30 s'"),
         ('role = "app"', 'role = "ap"', "line 11: keys[0].role = 'ap': must be 'app' or 'reader' or 'admin'"),
-        ('hash = "sha256:', 'hash = "md5:', "line 12: keys[0].hash = 'md5:"),
+        ('hash = "sha256:', 'hash = "md5:', "line 12: keys[0].hash: must be sha256:"),
         ('slots = ["home"]', 'slots = ["hme"]', "line 13: keys[0].slots = ['hme']: unknown slot 'hme'"),
         ('"doubtsort"', '"doubtsor"', "line 16: slots.home.learner = 'doubtsor': unknown learner"),
         ('items = ["tea", "milk"]', "items = 3", "line 17: slots.home.items = 3: must be a list of texts"),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from helpers.services import HOME, SetClock, config, service
@@ -15,10 +17,11 @@ from helpers.traffic import ALL, live, put_some
 from peekrank import registry
 from peekrank.service.api.messages import FeedbackRequest, Item, ItemsRequest, RankRequest
 from peekrank.service.api.problems import Problem
+from peekrank.service.api.structured_logging import configure_logging
 from peekrank.service.config import SlotConfig
 from peekrank.service.core.commands import Rank, SubmitFeedback
 from peekrank.service.core.service import Service
-from peekrank.service.core.snapshots import replay, restore, take_snapshot
+from peekrank.service.core.snapshots import replay, restore, sealed, take_snapshot
 from peekrank.service.event_log.records import Record, RecordType
 from peekrank.service.event_log.sqlite import SQLiteStore
 from peekrank.service.event_log.store import StoreError
@@ -89,7 +92,7 @@ def test_items_that_come_and_go(tmp_path: Path) -> None:
     assert it.retire_items("home", ["y", "y"]).retired == 1
     assert it.retire_items("home", ["y"]).retired == 0
     assert sorted(it.rank("home", RankRequest()).ranking) == ["x", "z"]
-    with problem(404, "unknown item 'y'"):
+    with problem(422, "all of them are retired"):
         it.rank("home", RankRequest(items=["y"]))
     with problem(404, "did you mean 'x'"):
         it.retire_items("home", ["xx"])
@@ -297,7 +300,7 @@ def test_what_cannot_be_written_is_not_acknowledged(fails: str, tmp_path: Path) 
     it, clock = service(tmp_path, store=store)
     live(it, clock, rounds=5)
     store.fails, store.gone = fails, True
-    with problem(503, "disk full"):
+    with problem(503, "the log cannot be written"):
         it.rank("home", RankRequest(event_id="lost"))
     wait_until(it, ready=False)
     with problem(503):
@@ -316,9 +319,13 @@ def test_what_cannot_be_written_is_not_acknowledged(fails: str, tmp_path: Path) 
 
 
 def refuses_all(it: Service, reason: str) -> None:
-    with problem(503, reason):
+    """Callers learn that the log cannot be written, and only the messages say why: it may name machines."""
+    configure_logging("error", messages := io.StringIO())
+    with problem(503, "the log cannot be written"):
         it.rank("home", RankRequest(event_id="again"))
     wait_until(it, ready=False)
+    assert reason in messages.getvalue()
+    assert reason not in it.unready_reason()
     with problem(503):
         it.rank("home", RankRequest(event_id="again"))
 
@@ -364,8 +371,10 @@ def test_a_full_disk(tmp_path: Path) -> None:
     store: Any = it._store
     store._writer.execute("PRAGMA max_page_count = 1")  # as many as there are
     long = ItemsRequest([f"{n:0100}" for n in range(90)])
-    with problem(503, "database or disk is full"):
+    configure_logging("error", messages := io.StringIO())
+    with problem(503, "the log cannot be written"):
         it.put_items("home", long)
+    assert "database or disk is full" in messages.getvalue()
     goes_on(it, sequence)
 
 
@@ -442,9 +451,94 @@ def test_damaged_snapshots_are_passed_over(damaged: int, tmp_path: Path) -> None
 def test_a_newer_snapshot_is_passed_over(tmp_path: Path) -> None:
     it, clock = service(tmp_path)
     live(it, clock, rounds=3)
-    newer = take_snapshot(it._manager.slots["home"].state)._replace(about='{"format": 999}')
+    newer = sealed(take_snapshot(it._manager.slots["home"].state)._replace(about='{"format": 999}'))
     with pytest.raises(ValueError, match="reads up to"):
         restore(newer)
+    it.close()
+
+
+def test_the_writer_survives_whatever_happens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    it, _ = service(tmp_path, snapshot_every=100)
+    it.rank("home", RankRequest(event_id="e"))
+    with monkeypatch.context() as patch:
+        patch.setattr(it._manager, "load", lambda *_: 1 / 0)
+        patch.setattr(it._manager, "save_snapshots", lambda *_: 1 / 0)
+        it.rank("home", RankRequest(event_id="f"))  # it is in the log, and confirmed
+        for _ in range(500):
+            if it.unready_reason() == "the log cannot be read":
+                break
+            threading.Event().wait(0.01)
+        assert it.unready_reason() == "the log cannot be read"
+        assert it.live()
+    wait_until(it, ready=True)
+    assert it.event("f").state == "shown"
+    it.close()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_writer_that_has_ended_is_not_alive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    it, _ = service(tmp_path)
+
+    def end(*_: object) -> None:
+        raise SystemExit
+
+    monkeypatch.setattr(it._manager, "begin", end)
+    assert it._thread is not None
+    it._thread.join(5)
+    assert not it.live()
+    it._thread = None
+    it.close()
+
+
+def test_a_start_that_failed_is_not_alive(tmp_path: Path) -> None:
+    (tmp_path / "log.db").write_bytes(b"")
+    it = Service(config(tmp_path))
+    assert it.live()
+    with pytest.raises(ValueError, match="is empty"):
+        it.start()
+    assert not it.live()
+
+
+def test_a_snapshot_that_cannot_be_restored_is_not_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    it, clock = service(tmp_path, snapshot_every=20, retention=10.0)
+    with monkeypatch.context() as patch:
+        patch.setattr("peekrank.service.core.snapshots.Agent.load", lambda *_: 1 / 0)
+        live(it, clock, rounds=60)
+        assert it._store.snapshots("home") == []
+        assert it._store.ends("home")[0] == 1
+    live(it, clock, rounds=60, seed=1)
+    assert len(it._store.snapshots("home")) == 2
+    assert it._store.ends("home")[0] > 1
+    it.close()
+
+
+def test_no_record_is_deleted_behind_a_damaged_snapshot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    it, clock = service(tmp_path, snapshot_every=20, retention=10.0)
+    save = it._store.save_snapshot
+    monkeypatch.setattr(it._store, "save_snapshot", lambda one: save(one._replace(body=one.body + b" ")))
+    live(it, clock, rounds=60)
+    assert len(it._store.snapshots("home")) == 2
+    assert it._store.ends("home")[0] == 1
+    it.close()
+
+
+@pytest.mark.parametrize("learner", ["rtopkf", "auto", "ridge:expand=6"])
+def test_lists_with_huge_features_are_refused_and_stop_nothing(learner: str, tmp_path: Path) -> None:
+    slot = SlotConfig("lists", learner=learner, features=2, max_list_length=4, k=1, feedback_window=100.0, seed=1)
+    it, _ = service(tmp_path, slot)
+    for wrong in (1e20, 3e38, -1e16):
+        with problem(422, "must be finite numbers up to 1e"):
+            it.rank("lists", RankRequest("e", [Item("a", [1.0, wrong]), Item("b", [1.0, 2.0])]))
+        with problem(422, "must be finite numbers up to 1e"):
+            it.rank("lists", RankRequest("e", [Item("a", np.array([1, wrong], "<f4").tobytes())]))
+    for n, size in enumerate([1e15, 1e-45, 1.0, 1e15, -1e15, 1e-20, 3.0] * 3):
+        shown = it.rank("lists", RankRequest(f"e{n}", [Item("a", [size, 1.0]), Item("b", [1.0, size])]))
+        it.feedback(f"e{n}", FeedbackRequest({shown.top_k[0]: n % 2}))
+    expected = states(it)
+    it.close()
+    it, _ = service(tmp_path, slot)
+    assert replay(it._store, "lists")[1] == []  # no snapshot was skipped
+    assert states(it) == expected
     it.close()
 
 

@@ -125,7 +125,7 @@ def test_a_banner_and_another_clock() -> None:
 
 def test_shares_are_of_what_they_should_be() -> None:
     card = pages.card(
-        SlotReply("home", "x", "dcg", 1, ranked=50, answered=10, expired=30, explored=5, open=10), 0.0
+        SlotReply("home", "x", "dcg", 1, ranked=50, answered=30, due=40, due_answered=10, explored=5), 0.0
     )
     assert (card.response_rate, card.explored_share) == (0.25, 0.1)
     empty = pages.card(SlotReply("home", "x", "dcg", 1), 0.0)

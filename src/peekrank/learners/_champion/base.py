@@ -33,6 +33,16 @@ from peekrank.measures import learnable
 from peekrank.spec import format_spec
 from peekrank.types import CanFail, Features, Floats, Kernels, Learner, LinearMeasure, Shape
 
+_MAX_MEMBERS = 5  # every member adds seconds of compilation
+
+
+def check_number_of_members(n: int) -> None:
+    """Raise ValueError if a champion cannot have this many members."""
+    if not 2 <= n <= _MAX_MEMBERS:
+        raise ValueError(
+            f"members = {n}: must be two to {_MAX_MEMBERS} learners, as in members=[doubtsort;marginftrl]"
+        )
+
 
 class Promotion(NamedTuple):
     """A change of champion and its evidence: the difference in value per round of the period.
@@ -89,8 +99,7 @@ class ChampionLearner:
         check_positive("share", self.share)
         learnable(self.measure, self.max_grade)
         team = self.team()
-        if len(team) < 2:
-            raise ValueError(f"members = {len(team)}: must be at least two learners, as in [doubtsort;marginftrl]")
+        check_number_of_members(len(team))
         for one in team:
             if what := lacking(one.kernels):
                 raise ValueError(f"members: {format_spec(one)} cannot be a member, because {what}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
@@ -13,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from peekrank.service.api import problems
-from peekrank.service.api.limits import MAX_BODY, MAX_ID
+from peekrank.service.api.limits import MAX_ID
 from peekrank.service.api.messages import ProblemReply
 from peekrank.service.api.problems import Problem
 
@@ -27,10 +26,10 @@ _UNKNOWN = re.compile(r"Object contains unknown field `(?P<name>.*)`", re.S)
 _encode = msgspec.json.Encoder().encode
 
 
-async def read_body(request: Request) -> bytes:
-    """Read a whole body. Raises a `Problem` if it is too large or too slow."""
-    if int(request.headers.get("content-length", 0)) > MAX_BODY:
-        raise problems.body_too_large()
+async def read_body(request: Request, limit: int) -> bytes:
+    """Read a whole body. Raises a `Problem` if it has more bytes than the limit, or is too slow."""
+    if int(request.headers.get("content-length", 0)) > limit:
+        raise problems.body_too_large(limit)
     parts: list[bytes] = []
     try:
         async with asyncio.timeout(SECONDS):
@@ -41,8 +40,8 @@ async def read_body(request: Request) -> bytes:
                     raise problems.malformed("the connection was closed before the end")
                 parts.append(message.get("body", b""))
                 size, more = size + len(parts[-1]), message.get("more_body", False)
-                if size > MAX_BODY:
-                    raise problems.body_too_large()
+                if size > limit:
+                    raise problems.body_too_large(limit)
     except TimeoutError:
         raise problems.too_slow(SECONDS) from None
     return b"".join(parts)
@@ -53,11 +52,11 @@ def content_type(request: Request) -> str:
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
-async def decode_body(request: Request, into: Any) -> Any:
+async def decode_body(request: Request, into: Any, limit: int) -> Any:
     """Read and validate the body of a call."""
     if content_type(request) != JSON:
         raise problems.wrong_type(request.headers.get("content-type", ""), JSON)
-    return decode(await read_body(request), into)
+    return decode(await read_body(request, limit), into)
 
 
 def decode(body: bytes, into: Any) -> Any:
@@ -127,8 +126,3 @@ def encode_problem(problem: Problem) -> Response:
     if problem.kind == "no-key":
         headers["www-authenticate"] = 'Bearer realm="peekrank", Basic realm="peekrank"'
     return Response(_encode(problem_reply(problem)), problem.status, headers, media_type=PROBLEM)
-
-
-def encode_lines(replies: Iterable[Any]) -> Response:
-    """Encode the replies to a batch, one line of JSON each."""
-    return Response(msgspec.json.Encoder().encode_lines(list(replies)), media_type=LINES)

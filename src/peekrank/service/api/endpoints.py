@@ -16,27 +16,20 @@ from starlette.routing import Route
 from starlette.types import Lifespan
 
 from peekrank.service.api import problems
-from peekrank.service.api.auth import Handler, StarletteHandler, authenticated, internal_error
+from peekrank.service.api.auth import Handler, StarletteHandler, authenticated
+from peekrank.service.api.batch import run_batch
 from peekrank.service.api.codec import (
     JSON,
     LINES,
     content_type,
-    decode,
     decode_body,
-    encode_lines,
     encode_problem,
     encode_reply,
-    problem_reply,
     read_body,
 )
 from peekrank.service.api.keys import Key, Keys
-from peekrank.service.api.limits import MAX_ITEMS, MAX_LINES
+from peekrank.service.api.limits import MAX_ITEMS
 from peekrank.service.api.messages import (
-    BatchActivate,
-    BatchFeedback,
-    BatchLine,
-    BatchRank,
-    BatchReply,
     ChangedReply,
     EventReply,
     HealthReply,
@@ -46,11 +39,11 @@ from peekrank.service.api.messages import (
     SlotsReply,
     StatsReply,
 )
-from peekrank.service.api.metrics import TYPE, Metrics
+from peekrank.service.api.metrics import TYPE, Metrics, stats_and_slots, visible_stats
 from peekrank.service.api.middleware import ServiceMiddleware
 from peekrank.service.api.openapi import openapi
-from peekrank.service.api.problems import Problem
 from peekrank.service.api.routes import ENDPOINTS, PAGE, PARAMETERS, Endpoint
+from peekrank.service.config import LimitsConfig
 from peekrank.service.core.commands import Activate, Command, PutItems, Rank, RetireItems, SubmitFeedback
 from peekrank.service.core.protocol import ServiceProtocol, check_readable
 from peekrank.service.dashboard.routes import dashboard_routes
@@ -69,10 +62,8 @@ class RequestContext(NamedTuple):
     @property
     def slot(self) -> str:
         """The slot in the path. Raises a `Problem` if the key is not valid for it."""
-        name = self.path["slot"]
-        if not self.key.sees(name):
-            raise problems.unknown_slot(name, self.key.slots)
-        return name
+        self.key.check_slot(self.path["slot"])
+        return self.path["slot"]
 
 
 class Endpoints:
@@ -82,10 +73,12 @@ class Endpoints:
     ----------
     service
         The service.
+    limits
+        Limits of calls.
     """
 
-    def __init__(self, service: ServiceProtocol) -> None:
-        self._service = service
+    def __init__(self, service: ServiceProtocol, limits: LimitsConfig) -> None:
+        self._service, self._limits = service, limits
 
     async def _submit(self, command: Command[Result]) -> Result:
         """Run a command. Returns once it is in the log."""
@@ -102,58 +95,28 @@ class Endpoints:
 
     async def rank(self, context: RequestContext) -> RankReply:
         """Rank a list."""
-        return await self._submit(Rank(context.slot, context.body))
+        return await self._submit(Rank(context.slot, context.body, context.key.slots))
 
     async def feedback(self, context: RequestContext) -> EventReply:
         """Submit feedback on an event."""
-        event_id = await self._visible_event(context.key, context.path["event_id"])
-        return await self._submit(SubmitFeedback(event_id, context.body))
+        return await self._submit(SubmitFeedback(context.path["event_id"], context.body, context.key.slots))
 
     async def activate(self, context: RequestContext) -> EventReply:
         """Activate a deferred event."""
-        event_id = await self._visible_event(context.key, context.path["event_id"])
-        return await self._submit(Activate(event_id))
+        return await self._submit(Activate(context.path["event_id"], context.key.slots))
 
     async def event(self, context: RequestContext) -> EventReply:
         """Get an event."""
-        event_id = await self._visible_event(context.key, context.path["event_id"])
-        return await self._read(self._service.event, event_id)
-
-    async def _visible_event(self, key: Key, event_id: str) -> str:
-        """Return the id of an event. If the key is not valid for its slot, report it as unknown."""
-        if key.slots and not key.sees((await self._read(self._service.event, event_id)).slot):
-            raise problems.unknown_event(event_id)
-        return event_id
+        return await self._read(self._service.event, context.path["event_id"], context.key.slots)
 
     async def batch(self, context: RequestContext) -> Response:
         """Make many calls, which share commits."""
         if content_type(context.request) not in (LINES, "application/jsonl"):
             raise problems.wrong_type(context.request.headers.get("content-type", ""), LINES)
-        lines = (await read_body(context.request)).splitlines()
-        if len(lines) > MAX_LINES:
-            raise problems.too_large(f"{len(lines):,} lines", MAX_LINES)
-        tasks = [asyncio.ensure_future(self._line(context.key, line)) for line in lines if line.strip()]
-        return encode_lines(await asyncio.gather(*tasks))
-
-    async def _line(self, key: Key, line: bytes) -> BatchReply:
-        """Handle one line of a batch. Its failure does not affect the others."""
-        try:
-            reply = await self._submit(await self._command(key, decode(line, BatchLine)))
-        except Problem as problem:
-            return BatchReply(problem.status, problem=problem_reply(problem))
-        except Exception:
-            return BatchReply(500, problem=problem_reply(internal_error("batch")))
-        return BatchReply(200, reply=reply) if isinstance(reply, RankReply) else BatchReply(200, event=reply)
-
-    async def _command(
-        self, key: Key, line: BatchRank | BatchFeedback | BatchActivate
-    ) -> Command[RankReply | EventReply]:
-        if isinstance(line, BatchRank):
-            if not key.sees(line.slot):
-                raise problems.unknown_slot(line.slot, key.slots)
-            return Rank(line.slot, line.request)
-        event_id = await self._visible_event(key, line.event_id)
-        return Activate(event_id) if isinstance(line, BatchActivate) else SubmitFeedback(event_id, line.request)
+        lines = (await read_body(context.request, self._limits.max_body_bytes)).splitlines()
+        if len(lines) > self._limits.max_batch_lines:
+            raise problems.too_large(f"{len(lines):,} lines", self._limits.max_batch_lines)
+        return Response(await run_batch(lines, context.key, self._submit), media_type=LINES)
 
     async def slots(self, context: RequestContext) -> SlotsReply:
         """List the slots that the key is valid for."""
@@ -168,7 +131,7 @@ class Endpoints:
         """List items of a slot."""
         query = context.request.query_params
         limit = query.get("limit", str(PAGE))
-        if not (limit.isascii() and limit.isdigit() and 1 <= int(limit[:9]) <= MAX_ITEMS):
+        if not (limit.isascii() and limit.isdigit() and len(limit) < 9 and 1 <= int(limit) <= MAX_ITEMS):
             raise problems.invalid(f"limit = {limit[:20]!r}: must be a whole number from 1 to {MAX_ITEMS}")
         after = query.get("after", "")
         return await self._read(self._service.items, context.slot, after=after, limit=int(limit))
@@ -184,12 +147,14 @@ class Endpoints:
             raise problems.invalid(f"id: must be 1 to {MAX_ITEMS} items, for example ?id=tea&id=cake")
         return await self._submit(RetireItems(context.slot, tuple(ids)))
 
-    async def stats(self, context: RequestContext) -> StatsReply:  # noqa: ARG002 - all handlers have one signature
+    async def stats(self, context: RequestContext) -> StatsReply:
         """Get the state of the service."""
-        return await self._read(self._service.stats)
+        return visible_stats(*await self._read(stats_and_slots, self._service), context.key)
 
-    async def live(self, context: RequestContext) -> HealthReply:  # noqa: ARG002
-        """Report that the process works."""
+    async def live(self, context: RequestContext) -> HealthReply:  # noqa: ARG002 - all handlers have one signature
+        """Report whether the process works."""
+        if not self._service.live():
+            raise problems.not_ready("the thread that writes the log has ended; restart the service")
         return HealthReply(ok=True)
 
     async def ready(self, context: RequestContext) -> HealthReply:  # noqa: ARG002
@@ -204,6 +169,7 @@ def application(
     keys: Keys | None = None,
     *,
     hosts: frozenset[str] = frozenset(),
+    limits: LimitsConfig | None = None,
     lifespan: Lifespan[Starlette] | None = None,
     clock: Callable[[], float] = time.time,
     banner: str = "",
@@ -218,6 +184,8 @@ def application(
         Keys of the callers. Without any, every caller may do everything.
     hosts
         Host names of the service; empty allows any.
+    limits
+        Limits of calls. The default limits if None.
     lifespan
         Runs around the life of the server.
     clock
@@ -225,10 +193,11 @@ def application(
     banner
         Text at the top of every page of the dashboard.
     """
-    keys, metrics, endpoints = keys or Keys(), Metrics(service), Endpoints(service)
+    keys, limits = keys or Keys(), limits or LimitsConfig()
+    metrics, endpoints = Metrics(service), Endpoints(service, limits)
     by_path: dict[str, dict[str, StarletteHandler]] = {}
     for endpoint in ENDPOINTS:
-        handler = _handler(endpoint, getattr(endpoints, endpoint.name))
+        handler = _handler(endpoint, getattr(endpoints, endpoint.name), limits.max_body_bytes)
         by_path.setdefault(endpoint.path, {})[endpoint.method] = authenticated(
             endpoint.name, keys, endpoint.role, handler
         )
@@ -251,13 +220,13 @@ def _by_method(handlers: dict[str, StarletteHandler]) -> StarletteHandler:
     return dispatch
 
 
-def _handler(endpoint: Endpoint, function: Callable[[RequestContext], Awaitable[Any]]) -> Handler:
+def _handler(endpoint: Endpoint, function: Callable[[RequestContext], Awaitable[Any]], max_body: int) -> Handler:
     """Decode the request, call the function, and encode its reply."""
     body_type = None if endpoint.name == "batch" else endpoint.request
 
     async def handle(request: Request, key: Key) -> Response:
         path = _check_path(request.path_params)
-        body = None if body_type is None else await decode_body(request, body_type)
+        body = None if body_type is None else await decode_body(request, body_type, max_body)
         reply = await function(RequestContext(key, request, path, body))
         return reply if isinstance(reply, Response) else encode_reply(reply)
 
@@ -275,8 +244,8 @@ def _check_path(parameters: dict[str, str]) -> dict[str, str]:
 
 
 def _metrics_page(metrics: Metrics) -> Handler:
-    async def page(_: Request, __: Key) -> Response:
-        return Response(await asyncio.to_thread(metrics.page), media_type=TYPE)
+    async def page(_: Request, key: Key) -> Response:
+        return Response(await asyncio.to_thread(metrics.page, key), media_type=TYPE)
 
     return page
 

@@ -16,6 +16,7 @@ from hmac import compare_digest
 from ipaddress import ip_address
 from typing import NamedTuple
 
+from peekrank.service.api import problems
 from peekrank.service.api.problems import Problem
 from peekrank.service.api.routes import ROLES, Role
 from peekrank.service.config import Config
@@ -45,6 +46,11 @@ class Key(NamedTuple):
     def sees(self, slot: str) -> bool:
         """Check whether this key is valid for the slot."""
         return not self.slots or slot in self.slots
+
+    def check_slot(self, slot: str) -> None:
+        """Raise a `Problem` if this key is not valid for the slot: it does not exist for it."""
+        if not self.sees(slot):
+            raise problems.unknown_slot(slot, self.slots)
 
 
 ANYBODY = Key("anybody", "admin", "")  # the key of every caller if the service has no keys

@@ -1,7 +1,9 @@
 """Hard limits of the HTTP interface. A configuration can lower some of them, and raise none."""
 
 MAX_BODY = 4 * 2**20  # bytes of a request body
+MAX_HEAD = 64 * 2**10  # bytes of the address and the headers of a request
 MAX_LINES = 1000  # lines of a batch
+MAX_BATCH_REPLY = 16 * 2**20  # bytes of the replies to a batch, after which the service runs no further lines
 MAX_ID = 128  # characters of a name
 MAX_ITEMS = 1000  # items of a list, or of a call that registers items
 MAX_FEATURES = 1024  # features of an item

@@ -11,8 +11,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct
 
 from peekrank.service.api.limits import MAX_FEATURES, MAX_ID, MAX_ITEMS
-
-_MAX_FEATURE = 1e30  # finite as float32, also after multiplication by a weight
+from peekrank.types import LARGEST_FEATURE
 
 # "$" alone also matches before a trailing line break.
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9._:~-]*$(?!\n)"
@@ -55,7 +54,7 @@ Signal = Annotated[
 ]
 Features = Annotated[
     Annotated[
-        list[Annotated[float, Meta(ge=-_MAX_FEATURE, le=_MAX_FEATURE)]],
+        list[Annotated[float, Meta(ge=-LARGEST_FEATURE, le=LARGEST_FEATURE)]],
         Meta(min_length=1, max_length=MAX_FEATURES),
     ]
     | Annotated[bytes, Meta(min_length=4, max_length=4 * MAX_FEATURES)],
@@ -76,7 +75,11 @@ def described(text: str) -> Any:
 
 
 class Message(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Base of all bodies: immutable, without unknown fields."""
+    """Base of all requests: immutable, without unknown fields. Fields with default values may be left out."""
+
+
+class Reply(Struct, frozen=True, forbid_unknown_fields=True):
+    """Base of all replies. Every field is written, so that a caller can rely on it."""
 
 
 # Requests
@@ -178,19 +181,22 @@ BatchLine = BatchRank | BatchFeedback | BatchActivate
 # Replies
 
 
-class RankReply(Message, frozen=True):
+class RankReply(Reply, frozen=True):
     """The ranking to show, and the items whose feedback the learner can use."""
 
     event_id: EventId
-    ranking: Annotated[list[ItemId], described("All items, in the order to show them.")]
+    ranking: Annotated[list[ItemId], described("All items that are not retired, in the order to show them.")]
     top_k: Annotated[list[ItemId], described("The first k items. The learner uses feedback on these.")]
     explored: Annotated[
         bool, described("Whether the learner explored: the list is not the one it estimates to be best.")
     ]
     sequence: Annotated[int, described("Number of the record in the log. Later decisions have larger numbers.")]
+    retired: Annotated[
+        list[ItemId], described("Items of the request that are retired. The ranking leaves them out.")
+    ] = []
 
 
-class EventReply(Message, frozen=True):
+class EventReply(Reply, frozen=True):
     """The current state of an event."""
 
     event_id: EventId
@@ -207,7 +213,7 @@ class EventReply(Message, frozen=True):
     ] = None
 
 
-class ItemReply(Message, frozen=True):
+class ItemReply(Reply, frozen=True):
     """An item of a slot, with its counts."""
 
     id: ItemId
@@ -222,7 +228,7 @@ class ItemReply(Message, frozen=True):
     ] = None
 
 
-class ItemsReply(Message, frozen=True):
+class ItemsReply(Reply, frozen=True):
     """One page of the items of a slot, sorted by id."""
 
     items: list[ItemReply]
@@ -231,7 +237,7 @@ class ItemsReply(Message, frozen=True):
     )
 
 
-class ChangedReply(Message, frozen=True):
+class ChangedReply(Reply, frozen=True):
     """Number of items that a call added, changed or retired."""
 
     added: int = 0
@@ -240,7 +246,7 @@ class ChangedReply(Message, frozen=True):
     sequence: Annotated[int, described("Number of the latest record in the log.")] = 0
 
 
-class Interval(Message, frozen=True):
+class Interval(Reply, frozen=True):
     """An estimate with an anytime confidence interval: it stays valid however often you look."""
 
     mean: float
@@ -249,7 +255,7 @@ class Interval(Message, frozen=True):
     n: Annotated[int, described("Number of events.")]
 
 
-class Member(Message, frozen=True):
+class Member(Reply, frozen=True):
     """A learner of a slot: the champion, or a challenger."""
 
     name: str
@@ -259,7 +265,7 @@ class Member(Message, frozen=True):
     ] = None
 
 
-class Alarm(Message, frozen=True):
+class Alarm(Reply, frozen=True):
     """An active alarm."""
 
     name: str
@@ -268,7 +274,7 @@ class Alarm(Message, frozen=True):
     action: Annotated[str, described("What to do.")]
 
 
-class Minute(Message, frozen=True):
+class Minute(Reply, frozen=True):
     """Traffic of a slot in one minute."""
 
     start: Annotated[float, described("Seconds since 1970.")]
@@ -278,7 +284,7 @@ class Minute(Message, frozen=True):
     value: Annotated[float | None, described("Mean value of the events answered in this minute.")] = None
 
 
-class SlotReply(Message, frozen=True):
+class SlotReply(Reply, frozen=True):
     """A slot: its configuration and its counts."""
 
     name: SlotName
@@ -295,24 +301,33 @@ class SlotReply(Message, frozen=True):
     ranked: Annotated[int, described("Number of events so far.")] = 0
     answered: Annotated[int, described("Events with feedback in time.")] = 0
     expired: Annotated[int, described("Events that closed without feedback.")] = 0
+    due: Annotated[int, described("Events, since the process started, whose feedback window is over.")] = 0
+    due_answered: Annotated[int, described("Of these, events with feedback in time.")] = 0
     late: Annotated[
         int, described("Grades that arrived after the event closed. They are logged, not learned from.")
     ] = 0
     explored: Annotated[int, described("Events in which the learner explored.")] = 0
     open: Annotated[int, described("Events that are not closed yet.")] = 0
     value: Annotated[Interval | None, described("Mean value per event, estimated from the feedback.")] = None
+    ranking: Annotated[
+        list[ItemId],
+        described(
+            "The first ten items by the learner's current estimates, without exploration. Empty if each list "
+            "brings its own items, or if a call's context decides."
+        ),
+    ] = []
     members: list[Member] = []
     alarms: list[Alarm] = []
     minutes: Annotated[list[Minute], described("Traffic of the last hour, latest minute last.")] = []
 
 
-class SlotsReply(Message, frozen=True):
+class SlotsReply(Reply, frozen=True):
     """All slots that the key may see."""
 
     slots: list[SlotReply]
 
 
-class StatsReply(Message, frozen=True):
+class StatsReply(Reply, frozen=True):
     """State of the service and of its log."""
 
     role: Annotated[
@@ -323,20 +338,27 @@ class StatsReply(Message, frozen=True):
     ] = 0
     sequence: Annotated[int, described("Number of the latest record.")] = 0
     lag: Annotated[int, described("Records that this process has not applied yet.")] = 0
-    snapshot: Annotated[int, described("Number of the last record in the latest snapshot.")] = 0
-    queued: Annotated[int, described("Commands waiting for the writer.")] = 0
-    log_bytes: int = 0
+    snapshot: Annotated[
+        int | None,
+        described("Number of the last record in the latest snapshot. null if the key is limited to some slots."),
+    ] = None
+    queued: Annotated[
+        int | None, described("Commands waiting for the writer. null if the key is limited to some slots.")
+    ] = None
+    log_bytes: Annotated[int | None, described("Size of the log. null if the key is limited to some slots.")] = (
+        None
+    )
     started: Annotated[float, described("Seconds since 1970.")] = 0.0
 
 
-class HealthReply(Message, frozen=True):
+class HealthReply(Reply, frozen=True):
     """Whether the service is alive or ready, and the reason if it is not."""
 
     ok: bool
     reason: str = ""
 
 
-class ProblemReply(Struct, frozen=True, omit_defaults=True):
+class ProblemReply(Reply, frozen=True):
     """A problem document (``application/problem+json``, RFC 9457)."""
 
     type: Annotated[str, described("Address of an explanation, the same for every problem of this type.")]
@@ -347,7 +369,7 @@ class ProblemReply(Struct, frozen=True, omit_defaults=True):
     retry_after: Annotated[float | None, described("Seconds to wait before a retry.")] = None
 
 
-class BatchReply(Message, frozen=True):
+class BatchReply(Reply, frozen=True):
     """One line of the reply to a batch: the status of the call, and its reply or problem."""
 
     status: int

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import msgspec
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from peekrank.service.api.keys import ANYBODY, Key
+from peekrank.service.api.messages import SlotReply, StatsReply
 from peekrank.service.core.protocol import ServiceProtocol
 
 TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -32,16 +35,17 @@ _STATS = {  # field of the statistics: metric and what it is
 class _FromService(Collector):
     """Collector of the service's own counts."""
 
-    def __init__(self, service: ServiceProtocol) -> None:
-        self._service = service
+    def __init__(self, service: ServiceProtocol, key: Key = ANYBODY) -> None:
+        self._service, self._key = service, key
 
     def collect(self) -> Iterator[Metric]:
-        """Read all counts."""
+        """Read all counts that the key may see."""
         ready = not self._service.unready_reason()
         yield GaugeMetricFamily("peekrank_ready", "1 if the service takes calls", float(ready))
-        slots = self._service.slots()
+        stats, slots = stats_and_slots(self._service)
         if not slots:  # the log is still being read
             return
+        stats, slots = visible_stats(stats, slots, self._key), [one for one in slots if self._key.sees(one.name)]
         for field, (name, text) in _COUNTS.items():
             counter = CounterMetricFamily(f"peekrank_{name}", text, labels=["slot"])
             for slot in slots:
@@ -53,9 +57,22 @@ class _FromService(Collector):
             open_events.add_metric([slot.name], slot.open)
             alarms.add_metric([slot.name], len(slot.alarms))
         yield from (open_events, alarms)
-        stats = self._service.stats()
         for field, (name, text) in _STATS.items():
-            yield GaugeMetricFamily(f"peekrank_{name}", text, getattr(stats, field))
+            if (value := getattr(stats, field)) is not None:
+                yield GaugeMetricFamily(f"peekrank_{name}", text, value)
+
+
+def stats_and_slots(service: ServiceProtocol) -> tuple[StatsReply, list[SlotReply]]:
+    """Return the state of the service and its slots."""
+    return service.stats(), service.slots()
+
+
+def visible_stats(stats: StatsReply, slots: list[SlotReply], key: Key) -> StatsReply:
+    """Remove what a key that is limited to some slots could learn about the others."""
+    if not key.slots:
+        return stats
+    sequence = sum(slot.sequence for slot in slots if key.sees(slot.name))
+    return msgspec.structs.replace(stats, sequence=sequence, snapshot=None, queued=None, log_bytes=None)
 
 
 class Metrics:
@@ -68,7 +85,7 @@ class Metrics:
     """
 
     def __init__(self, service: ServiceProtocol) -> None:
-        self._registry = CollectorRegistry()
+        self._service, self._registry = service, CollectorRegistry()
         self._registry.register(_FromService(service))
         self._requests = Counter(
             "peekrank_http_requests", "Requests by call and status", ["call", "status"], registry=self._registry
@@ -91,6 +108,10 @@ class Metrics:
         known[0].inc()
         known[1].observe(seconds)
 
-    def page(self) -> bytes:
-        """Return all metrics in the Prometheus text format."""
-        return generate_latest(self._registry)
+    def page(self, key: Key) -> bytes:
+        """Return the metrics that a key may see, in the Prometheus text format. Requests are those of all keys."""
+        if not key.slots:
+            return generate_latest(self._registry)
+        registry = CollectorRegistry()
+        registry.register(_FromService(self._service, key))
+        return generate_latest(registry)

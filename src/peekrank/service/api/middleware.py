@@ -80,9 +80,21 @@ class ServiceMiddleware:
         """Return the problem for a cross-site or wrong-host request, or None."""
         if self._hosts and _host_name(headers.get("host", "")) not in self._hosts:
             return problems.wrong_host(headers.get("host", ""))
-        if scope["method"] != "GET" and headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
+        if scope["method"] not in ("GET", "HEAD") and not _is_same_origin(headers):
             return problems.wrong_origin()
         return None
+
+
+def _is_same_origin(headers: Headers) -> bool:
+    """Check that no page of another site made the call. Only browsers send these headers."""
+    if headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
+        return False
+    origin = headers.get("origin")
+    if origin is None:
+        return True
+    scheme, _, host = origin.lower().partition("://")
+    port = {"http": ":80", "https": ":443"}.get(scheme)
+    return port is not None and host.removesuffix(port) == headers.get("host", "").lower().removesuffix(port)
 
 
 def _host_name(host: str) -> str:

@@ -27,8 +27,10 @@ def openapi() -> dict[str, Any]:
     >>> sorted(openapi()["paths"])[0], openapi()["openapi"]
     ('/livez', '3.1.0')
     """
-    bodies = [body for endpoint in ENDPOINTS for body in (endpoint.request, endpoint.reply) if body is not None]
-    _, schemas = msgspec.json.schema_components([*bodies, ProblemReply], ref_template=_REFERENCE)
+    requests = _schemas([endpoint.request for endpoint in ENDPOINTS if endpoint.request is not None])
+    replies = _schemas([*(endpoint.reply for endpoint in ENDPOINTS), ProblemReply])
+    for schema in replies.values():  # the service writes every field
+        schema["required"] = list(schema["properties"])
     paths: dict[str, Any] = {}
     for endpoint in ENDPOINTS:
         paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = _operation(endpoint)
@@ -37,12 +39,24 @@ def openapi() -> dict[str, Any]:
         "info": {"title": "peekrank", "version": __version__, "description": _DESCRIPTION},
         "paths": paths,
         "components": {
-            "schemas": schemas,
+            "schemas": requests | replies,
             "securitySchemes": {
                 "key": {"type": "http", "scheme": "bearer", "description": "A key of the service, if it has keys."}
             },
         },
     }
+
+
+def _schemas(bodies: list[Any]) -> dict[str, dict[str, Any]]:
+    """Return the schemas of bodies by name, without default values.
+
+    Generators of clients make a field with a default value one that every request must have.
+    """
+    _, schemas = msgspec.json.schema_components(bodies, ref_template=_REFERENCE)
+    for schema in schemas.values():
+        for field in schema.get("properties", {}).values():
+            field.pop("default", None)
+    return schemas
 
 
 def _schema(body: Any) -> dict[str, Any]:
@@ -89,7 +103,8 @@ def _query_parameter(query: Query) -> dict[str, Any]:
 
 def _problem_responses(endpoint: Endpoint) -> dict[str, Any]:
     """Describe the problems of an endpoint, by status."""
-    kinds = [*endpoint.problems, *(("no-key", "not-allowed") if endpoint.role else ()), "internal"]
+    of_keys = ("no-key", "not-allowed") if endpoint.role else ()
+    kinds = [*endpoint.problems, *of_keys, "head-too-large", "internal"]
     by_status: dict[str, list[str]] = {}
     for kind in kinds:
         by_status.setdefault(str(PROBLEM_TYPES[kind].status), []).append(PROBLEM_TYPES[kind].title)

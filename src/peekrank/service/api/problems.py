@@ -11,7 +11,7 @@ from difflib import get_close_matches
 from typing import NamedTuple
 
 from peekrank._util.text import excerpt, pluralize
-from peekrank.service.api.limits import MAX_BODY, MAX_ID
+from peekrank.service.api.limits import MAX_ID
 
 
 class ProblemType(NamedTuple):
@@ -56,6 +56,9 @@ PROBLEM_TYPES = {
     ),
     "too-large": ProblemType(
         413, "Call too large", "`/openapi.json` lists the limits. Register items to send their features once."
+    ),
+    "head-too-large": ProblemType(
+        431, "Headers too large", "Send fewer or shorter headers, or fewer ids in the address of a call."
     ),
     "wrong-type": ProblemType(415, "Unsupported content type", "Send `application/json`."),
     "invalid": ProblemType(422, "Invalid body", "`detail` says what is wrong, and `field` where."),
@@ -201,6 +204,11 @@ def other_request(event_id: str) -> Problem:
     )
 
 
+def ambiguous_event(event_id: str) -> Problem:
+    """Report an event id that callers chose in several slots."""
+    return Problem("other-request", f"event {event_id!r} exists in several slots; use a key for one of them")
+
+
 def other_answer(event_id: str) -> Problem:
     """Report feedback that contradicts earlier feedback."""
     return Problem("other-answer", f"event {event_id!r} already has different feedback, which stays")
@@ -218,9 +226,23 @@ def too_large(subject: str, limit: int) -> Problem:
     return Problem("too-large", f"{subject}: the limit is {limit:,}")
 
 
-def body_too_large() -> Problem:
+def body_too_large(limit: int) -> Problem:
     """Report a body that is too large."""
-    return Problem("too-large", f"the body is larger than {pluralize(MAX_BODY, 'byte')}")
+    return Problem("too-large", f"the body is larger than {pluralize(limit, 'byte')}")
+
+
+def head_too_large(limit: int) -> Problem:
+    """Report an address and headers that are too large."""
+    return Problem("head-too-large", f"the address and the headers have more than {pluralize(limit, 'byte')}")
+
+
+def batch_reply_too_large(limit: int) -> Problem:
+    """Report a line of a batch that was not run, because the replies before it are too large together."""
+    return Problem(
+        "too-large",
+        f"the replies to the lines before have {pluralize(limit, 'byte')}, the limit of a batch. This line was "
+        "not run: send it again in another batch",
+    )
 
 
 def too_many_open(slot: str, limit: int) -> Problem:
@@ -245,6 +267,11 @@ def not_owner() -> Problem:
     return Problem("not-owner", "another process owns the log; this one is on standby", retry_after=1.0)
 
 
-def store_failed(reason: str) -> Problem:
-    """Report that the store did not accept a write."""
-    return Problem("store", f"the log cannot be written: {excerpt(reason, 200)}", retry_after=1.0)
+def damaged() -> Problem:
+    """Report that a record was changed after it was written. The reason may name other slots."""
+    return Problem("store", "the log is damaged; the messages of the service say where. Restore a backup")
+
+
+def store_failed() -> Problem:
+    """Report that the store did not accept a write. The reason may name machines, so only the log has it."""
+    return Problem("store", "the log cannot be written; the messages of the service say why", retry_after=1.0)

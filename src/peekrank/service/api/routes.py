@@ -79,7 +79,7 @@ ENDPOINTS = (
         "app",
         EventReply,
         FeedbackRequest,
-        (*_BODY, *_WRITES, "unknown-event", "unknown-item", "other-answer", "closed"),
+        (*_BODY, *_WRITES, "unknown-event", "unknown-item", "other-request", "other-answer", "closed"),
     ),
     Endpoint(
         "POST",
@@ -89,10 +89,10 @@ ENDPOINTS = (
         "app",
         EventReply,
         None,
-        (*_WRITES, "invalid", "unknown-event", "closed"),
+        (*_WRITES, "invalid", "unknown-event", "other-request", "closed"),
     ),
     Endpoint("GET", "/v1/events/{event_id}", "event", "Get an event.", "app", EventReply, None,
-         ("invalid", "unknown-event", "not-ready")),
+         ("invalid", "unknown-event", "other-request", "not-ready")),
     Endpoint(
         "POST",
         "/v1/batch",

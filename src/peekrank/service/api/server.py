@@ -18,8 +18,8 @@ from typing import Any
 import structlog
 import uvicorn
 from starlette.applications import Starlette
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from peekrank.service.api.connection import Connection
 from peekrank.service.api.endpoints import application
 from peekrank.service.api.keys import check_bind, is_loopback, keys_from_config
 from peekrank.service.api.middleware import ServiceMiddleware
@@ -27,34 +27,10 @@ from peekrank.service.api.structured_logging import configure_logging
 from peekrank.service.config import Config, read_config
 from peekrank.service.core.service import Service
 
-HEADER_SECONDS = 10.0  # time limit for the first header of a connection
 IDLE_SECONDS = 75.0  # how long an idle connection is kept
 STOP_SECONDS = 10  # how long running calls may take when the service stops
 _LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
 _log = structlog.get_logger()
-
-
-class _TimedProtocol(HttpToolsProtocol):
-    """A connection that is closed if no header arrives in time, so that idle clients cannot exhaust the server."""
-
-    _timer: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: Any) -> None:
-        super().connection_made(transport)
-        self._timer = self.loop.call_later(HEADER_SECONDS, transport.close)
-
-    def on_headers_complete(self) -> None:
-        self._cancel_timer()
-        super().on_headers_complete()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._cancel_timer()
-        super().connection_lost(exc)
-
-    def _cancel_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
 
 
 class _Server(uvicorn.Server):
@@ -105,6 +81,7 @@ class HttpServer:
         app = application(
             service,
             keys,
+            limits=config.limits,
             hosts=_LOCAL_HOSTS if not keys and is_loopback(config.server.host) else frozenset(),
             lifespan=lifespan(service, self._fail),
             clock=clock,
@@ -144,7 +121,10 @@ def lifespan(
             _log.error("start failed", reason=str(error))
             on_failure(error)
         else:
-            _log.info("ready")
+            if reason := service.unready_reason():
+                _log.info("not ready", reason=reason)
+            else:
+                _log.info("ready")
 
     @asynccontextmanager
     async def around(_: Starlette) -> AsyncIterator[None]:
@@ -161,7 +141,7 @@ def _settings(app: Any) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         loop="uvloop" if sys.platform != "win32" else "asyncio",
-        http=_TimedProtocol,
+        http=Connection,
         ws="none",
         lifespan="on",
         log_config=None,
@@ -198,4 +178,6 @@ def app() -> ServiceMiddleware:
     config = read_config(path)
     configure_logging()
     service = Service(config)
-    return application(service, keys_from_config(config), lifespan=lifespan(service, lambda _: None))
+    return application(
+        service, keys_from_config(config), limits=config.limits, lifespan=lifespan(service, lambda _: None)
+    )

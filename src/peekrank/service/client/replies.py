@@ -23,6 +23,7 @@ class RankReply:
     top_k: list[str]
     explored: bool
     sequence: int
+    retired: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,10 +125,13 @@ class SlotReply:
     ranked: int = 0
     answered: int = 0
     expired: int = 0
+    due: int = 0
+    due_answered: int = 0
     late: int = 0
     explored: int = 0
     open: int = 0
     value: Interval | None = None
+    ranking: list[str] = field(default_factory=list)
     members: list[Member] = field(default_factory=list)
     alarms: list[Alarm] = field(default_factory=list)
     minutes: list[Minute] = field(default_factory=list)
@@ -148,9 +152,9 @@ class StatsReply:
     epoch: int = 0
     sequence: int = 0
     lag: int = 0
-    snapshot: int = 0
-    queued: int = 0
-    log_bytes: int = 0
+    snapshot: int | None = None
+    queued: int | None = None
+    log_bytes: int | None = None
     started: float = 0.0
 
 

@@ -17,6 +17,7 @@ _HEADER = re.compile(r"\s*\[(\[)?\s*([^\[\]]+?)\s*\]")
 _KEY = re.compile(r"""\s*((?:[\w-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[\w-]+|"[^"]*"|'[^']*'))*)\s*=""")
 _PART = re.compile(r"""[\w-]+|"[^"]*"|'[^']*'""")
 
+_SECRETS = ("url", "hash")  # fields whose content may be a password or, by mistake, a key
 FieldPath = tuple[str | int, ...]  # names of tables, indices into lists, and the name of a field
 
 
@@ -60,7 +61,8 @@ class Document:
     def fail(self, path: FieldPath, reason: str) -> NoReturn:
         """Raise ValueError about a field or a table."""
         value = self.get(path)
-        text = "" if value is None or isinstance(value, dict) else f" = {excerpt(repr(value))}"
+        is_hidden = value is None or isinstance(value, dict) or path[-1] in _SECRETS
+        text = "" if is_hidden else f" = {excerpt(repr(value))}"
         raise ValueError(f"{self._where(path)}{_dotted(path)}{text}: {reason}")
 
     def check_names(self, path: FieldPath, known: Collection[str]) -> None:

@@ -15,6 +15,7 @@ from peekrank.engine.validation import problem_shape
 from peekrank.learners import learner as learner_named
 from peekrank.measures import measure as measure_named
 from peekrank.service.api.limits import MAX_BODY, MAX_FEATURES, MAX_ID, MAX_ITEMS, MAX_LINES, MAX_OPEN
+from peekrank.service.config.address import check_address
 from peekrank.service.config.file import Document, FieldPath, read_document
 from peekrank.spec import format_spec, suggest
 from peekrank.streams.feedback_rules import FeedbackRules, parse_rules
@@ -31,6 +32,7 @@ Update = Literal["immediate", "on_close"]
 Aggregate = Literal["first", "last", "max", "mean"]
 Source = Literal["request", "registry"]
 NewItems = Literal["add", "reject"]
+RetiredItems = Literal["skip", "reject"]
 Mode = Literal["live", "shadow"]
 Role = Literal["app", "reader", "admin"]
 
@@ -90,6 +92,10 @@ class SlotConfig:
     max_grade: Annotated[int, "Largest grade. 1 means yes or no."] = 1
     items: Annotated[tuple[str, ...], "Items, or initial items if they may change."] = ()
     new_items: Annotated[NewItems, "What to do with a new item in a call: `add` or `reject` it."] = "add"
+    retired_items: Annotated[
+        RetiredItems,
+        "What to do with a retired item in a call: `skip` it and say so in the reply, or `reject` it.",
+    ] = "skip"
     max_list_length: Annotated[int, "Largest number of items of a list, for learners with features."] = 100
     features: Annotated[int, "Number of features of an item. 0 means that the learner knows items by name."] = 0
     context: Annotated[int, "Number of features of a call's context, which precede those of each item."] = 0
@@ -198,8 +204,11 @@ def _server(document: Document) -> ServerConfig:
 def _store(document: Document) -> StoreConfig:
     store = _table(document, ("store",), StoreConfig)
     _check_ranges(document, ("store",), store, {"snapshot_every": (100, 10**9)})
-    if store.url and not store.url.startswith(("postgresql://", "postgres://")):
-        document.fail(("store", "url"), "must start with postgresql://")
+    if store.url:
+        try:
+            check_address(store.url)
+        except ValueError as error:
+            document.fail(("store", "url"), str(error))
     return store
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import deque
+
 from msgspec import Struct
 
 MINUTE = 60_000_000  # microseconds
 _HOUR = 60  # minutes
+_PARTS = 32  # cohorts of a feedback window
 
 
 class Counts(Struct, array_like=True):
@@ -60,6 +63,44 @@ class Activity(Struct, array_like=True):
         self.counts.n_feedback += len(grades)
         minute.answered += 1
         minute.value += sum(grades) / len(grades)
+
+
+class Responses:
+    """How many of the events whose feedback window is over have feedback, since the process started.
+
+    Events are counted in cohorts of a 32nd of the window. Counting closed events instead would overestimate the
+    response rate, because events with feedback may close at once and all others at the end of the window.
+
+    >>> responses = Responses()
+    >>> for time in range(6):
+    ...     responses.ranked(time, window=4)
+    >>> responses.answered(0)
+    >>> responses.answered(5)
+    >>> responses.due, responses.due_answered
+    (1, 1)
+    """
+
+    def __init__(self) -> None:
+        self.due = self.due_answered = 0
+        self._cohorts: deque[list[int]] = deque()  # start, number of rankings, number of events with feedback
+
+    def ranked(self, time: int, window: int) -> None:
+        """Count a ranking, and the events whose window of so many microseconds is over."""
+        part = window // _PARTS
+        while self._cohorts and self._cohorts[0][0] + part + window < time:
+            _, ranked, answered = self._cohorts.popleft()
+            self.due += ranked
+            self.due_answered += answered
+        if not self._cohorts or self._cohorts[-1][0] + part < time:
+            self._cohorts.append([time, 0, 0])
+        self._cohorts[-1][1] += 1
+
+    def answered(self, ranked: int) -> None:
+        """Count an event with feedback. `ranked` is the time of its ranking."""
+        for cohort in reversed(self._cohorts):
+            if cohort[0] <= ranked:
+                cohort[2] += 1
+                return
 
 
 def no_activity() -> Activity:

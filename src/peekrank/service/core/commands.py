@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from peekrank.service.api import problems
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from peekrank.service.core.slot_manager import SlotManager
 
 Result = TypeVar("Result", covariant=True)
+Visible = Collection[str]  # slots whose events the caller may see; empty means all
+ALL: Visible = frozenset()
 
 
 class Command(Protocol[Result]):
@@ -33,16 +36,17 @@ class Rank(NamedTuple):
 
     slot: str
     request: RankRequest
+    visible: Visible = ALL
 
     def run(self, manager: SlotManager) -> RankReply:
         """Rank the list, or return the stored ranking if the event exists."""
         slot, event_id = manager.slot(self.slot), self.request.event_id
-        known = None if event_id is None else manager.find_event(event_id)
-        if known is None:
-            return slot.rank(self.request)
-        if known[0] is not slot:
-            raise problems.other_request(known[1].id)
-        return slot.repeat_rank(known[1], self.request)
+        known = {} if event_id is None else manager.find_events(event_id, self.visible)
+        if event := known.get(self.slot):
+            return slot.repeat_rank(event, self.request)
+        if known:
+            raise problems.other_request(str(event_id))
+        return slot.rank(self.request)
 
 
 class SubmitFeedback(NamedTuple):
@@ -50,10 +54,11 @@ class SubmitFeedback(NamedTuple):
 
     event_id: str
     request: FeedbackRequest
+    visible: Visible = ALL
 
     def run(self, manager: SlotManager) -> EventReply:
         """Apply the feedback."""
-        slot, event = manager.event(self.event_id)
+        slot, event = manager.event(self.event_id, self.visible)
         return slot.submit_feedback(event, self.request)
 
 
@@ -61,10 +66,11 @@ class Activate(NamedTuple):
     """Report that a deferred list is now shown."""
 
     event_id: str
+    visible: Visible = ALL
 
     def run(self, manager: SlotManager) -> EventReply:
         """Activate the event."""
-        slot, event = manager.event(self.event_id)
+        slot, event = manager.event(self.event_id, self.visible)
         return slot.activate(event)
 
 

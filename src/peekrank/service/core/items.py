@@ -57,6 +57,11 @@ class Items:
         number = self._numbers.get(name)
         return number is not None and self.known[number].present
 
+    def is_retired(self, name: str) -> bool:
+        """Check whether an item is known and retired."""
+        number = self._numbers.get(name)
+        return number is not None and not self.known[number].present
+
     def names(self, numbers: Sequence[int]) -> list[str]:
         """Return the names of items."""
         known = self.known

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from concurrent.futures import Future
 from typing import Protocol, TypeVar
 
@@ -25,8 +26,8 @@ class ServiceProtocol(Protocol):
         """Queue a command. The future resolves once it is in the log; a `Problem` is its exception."""
         ...
 
-    def event(self, event_id: str) -> EventReply:
-        """Return an event."""
+    def event(self, event_id: str, visible: Collection[str] = ()) -> EventReply:
+        """Return an event of one of some slots, by default of any slot."""
         ...
 
     def slots(self) -> list[SlotReply]:
@@ -43,6 +44,10 @@ class ServiceProtocol(Protocol):
 
     def stats(self) -> StatsReply:
         """Return the state of the service and of its log."""
+        ...
+
+    def live(self) -> bool:
+        """Check whether the service works, or has not been started yet."""
         ...
 
     def unready_reason(self) -> str:

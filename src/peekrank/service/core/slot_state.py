@@ -20,13 +20,15 @@ from peekrank._jit import compile_for
 from peekrank.engine import Agent
 from peekrank.kernels.philox import fill_uniforms
 from peekrank.service.config import SlotConfig
-from peekrank.service.core.activity import Activity, no_activity
+from peekrank.service.core.activity import Activity, Responses, no_activity
 from peekrank.service.core.clock import SECOND
 from peekrank.service.core.events import MISSING, State, Trigger, aggregate, step, unpack_grades
 from peekrank.service.core.items import Items
 from peekrank.service.core.monitor import ClosedEvent, SlotMonitor
+from peekrank.service.event_log.chain import origin
 from peekrank.service.event_log.records import (
     Body,
+    ClockJump,
     Close,
     Feedback,
     Ranked,
@@ -39,6 +41,7 @@ from peekrank.service.event_log.records import (
 from peekrank.service.event_log.records import Items as ItemsBody
 from peekrank.types import Decision, Features, Floats, Ints
 
+_MAX_JUMPS = 1000
 _RECENT = 4096  # closed events that stay in memory; more than a batch can close
 
 
@@ -63,6 +66,13 @@ class Event(Struct, array_like=True):
         return State(self.state)
 
 
+class Jump(Struct, array_like=True):
+    """A jump of the clock."""
+
+    time: int  # after it
+    length: int
+
+
 class _Ranking(NamedTuple):
     """A decision of the learner: the record of it, and what the event needs to remember."""
 
@@ -83,6 +93,8 @@ class SlotState:
     def __init__(self, slot: str) -> None:
         self.slot = slot
         self.number = self.time = 0  # of the last record
+        self.link = origin(slot)  # likewise
+        self.jumps: list[Jump] = []
         self.settings: Settings | None = None
         self.since = 0  # the record that created the agent
         self._agent: Agent | None = None
@@ -90,6 +102,7 @@ class SlotState:
         self.open: OrderedDict[str, Event] = OrderedDict()  # by time, hence by deadline
         self.recent: OrderedDict[str, Event] = OrderedDict()  # closed; not part of a snapshot
         self.activity: Activity = no_activity()
+        self.responses = Responses()  # not part of a snapshot
         self.monitor = SlotMonitor(1, None)
         self._fill_uniforms = compile_for(fill_uniforms, 0, 0, np.empty(1))
 
@@ -190,6 +203,7 @@ class SlotState:
         if not self.lists:
             self.items.count_shown(np.frombuffer(body.ranking, "<u4", event_k(self.open[event])).tolist())
         self.activity.ranked(self.time, explored=body.explored)
+        self.responses.ranked(self.time, int(self.config.feedback_window * SECOND))
 
     def _apply_ranked(self, event: str, body: Ranked) -> None:
         """Replay a ranking, and count a mismatch with the record."""
@@ -220,6 +234,10 @@ class SlotState:
         """Prepend the indicator columns of item effects."""
         indicators = rows[:, None] == np.arange(self.config.item_effects)
         return np.hstack([indicators.astype(np.float32), X])
+
+    def registered_features(self, rows: Ints) -> Features:
+        """Return the features of registered items as the learner sees them, without a context."""
+        return self._with_item_effects(self.items.features(rows, self.config.features), rows)
 
     def _baseline(self, body: Ranked, rows: Ints | None) -> Ints:
         """Return the caller's order in the numbers of the learner."""
@@ -280,6 +298,7 @@ class SlotState:
             return
         by_item = [(item, int(grade)) for item, grade in zip(top_k, grades, strict=True) if grade is not None]
         self.activity.answered(self.time, [grade for _, grade in by_item])
+        self.responses.answered(event.time)
         if not self.lists:
             for item, grade in by_item:
                 self.items.count_grade(item, grade)
@@ -367,6 +386,18 @@ class SlotState:
             if self.items.number(name) is None and not self.lists:
                 self._put(name, b"")
 
+    def _apply_clock_jump(self, _: None, body: ClockJump) -> None:
+        self.jumps = [*self.jumps, Jump(self.time, body.length)][-_MAX_JUMPS:]
+
+    def time_before(self, now: int, age: int) -> int:
+        """Return the time before which records are older than an age, not counting jumps of the clock."""
+        for jump in reversed(self.jumps):
+            if now - jump.time >= age:
+                break
+            age -= now - jump.time
+            now = jump.time - jump.length
+        return now - age
+
 
 def new_agent(config: SlotConfig, n_items: int) -> Agent:
     """Create the agent of a slot that knows some number of items."""
@@ -410,4 +441,5 @@ _APPLY: dict[type[Any], Callable[..., None]] = {
     Close: SlotState._apply_close,
     ItemsBody: SlotState._apply_items,
     Settings: SlotState._apply_settings,
+    ClockJump: SlotState._apply_clock_jump,
 }

@@ -27,6 +27,7 @@ from peekrank.service.core.clock import SECOND
 from peekrank.service.core.events import MISSING, Step, Trigger, Write, aggregate, pack_grades, step
 from peekrank.service.core.feedback import parse_grades, parse_shown
 from peekrank.service.core.slot_state import Event, SlotState, event_k
+from peekrank.service.event_log.chain import link
 from peekrank.service.event_log.records import (
     Body,
     Close,
@@ -40,9 +41,11 @@ from peekrank.service.event_log.records import (
     read_numbers,
     record_type,
 )
+from peekrank.types import LARGEST_FEATURE
 
 _encode_request = msgspec.msgpack.Encoder().encode
 _DIGEST = 12  # bytes
+_BEST = 10  # items of the current ranking in the description of a slot
 
 
 class Slot:
@@ -67,8 +70,9 @@ class Slot:
         self._queue(event, body)
 
     def _queue(self, event: str | None, body: Body) -> None:
-        state = self.state
-        self.pending.append(Record(state.slot, state.number, self.now, record_type(body), event, encode(body)))
+        state, kind, content = self.state, record_type(body), encode(body)
+        state.link = link(state.link, state.number, self.now, kind, event, content)
+        self.pending.append(Record(state.slot, state.number, self.now, kind, event, content, state.link))
 
     # Rankings
 
@@ -87,7 +91,7 @@ class Slot:
             self._set_baseline(body, request.baseline)
         event = request.event_id or secrets.token_urlsafe(12).lstrip("-_") + "0"
         self._queue(event, state.rank(state.number + 1, self.now, event, body))
-        return rank_reply(state, state.open[event])
+        return rank_reply(state, state.open[event], request)
 
     def _set_list(self, body: Ranked, request: messages.RankRequest) -> None:
         """Set the items of a list that brings its own."""
@@ -114,6 +118,10 @@ class Slot:
             return
         names = _names(items)
         _check_distinct(names)
+        if state.config.retired_items == "skip":
+            names = [name for name in names if not state.items.is_retired(name)]
+            if not names:
+                raise problems.invalid("items: all of them are retired", "$.items")
         self._check_length(len(names))
         if any(not isinstance(item, str) and item.features is not None for item in items):
             raise problems.invalid("items: this slot takes no features with a list; send names only", "$.items")
@@ -164,6 +172,8 @@ class Slot:
             if state.lists
             else {name: known + n for n, name in enumerate(body.added)}
         )
+        if state.config.retired_items == "skip" and not state.lists:
+            baseline = [name for name in baseline if not state.items.is_retired(name)]
         order = [new[name] if name in new else self._number(name) for name in baseline]
         listed = (
             range(len(body.names))
@@ -189,7 +199,7 @@ class Slot:
             raise problems.invalid(
                 f"context: got {len(body.context) // 4} numbers, expected {expected}", "$.context"
             )
-        _check_finite(body.context, "$.context")
+        _check_numbers(body.context, "$.context")
 
     def repeat_rank(self, event: Event, request: messages.RankRequest) -> RankReply:
         """Return the stored ranking. Raises a `Problem` if the request differs from the original one."""
@@ -197,7 +207,7 @@ class Slot:
         trigger = Trigger.SAME_RANK if is_same else Trigger.OTHER_RANK
         if step(self.state.config.update, event.status, trigger).problem:
             raise problems.other_request(event.id)
-        return rank_reply(self.state, event)
+        return rank_reply(self.state, event, request)
 
     # Feedback
 
@@ -289,10 +299,14 @@ def names_of(state: SlotState, event: Event) -> list[str]:
     return state.items.names(ranking)
 
 
-def rank_reply(state: SlotState, event: Event) -> RankReply:
-    """Describe the ranking of an event."""
+def rank_reply(state: SlotState, event: Event, request: messages.RankRequest) -> RankReply:
+    """Describe the ranking of an event. The items of the request that it does not have were retired."""
     ranking = names_of(state, event)
-    return RankReply(event.id, ranking, ranking[: event.body.k], event.body.explored, event.number)
+    retired: list[str] = []
+    if request.items is not None and len(request.items) > len(ranking):
+        ranked = set(ranking)
+        retired = [name for name in _names(request.items) if name not in ranked]
+    return RankReply(event.id, ranking, ranking[: event.body.k], event.body.explored, event.number, retired)
 
 
 def event_reply(state: SlotState, event: Event) -> EventReply:
@@ -347,6 +361,9 @@ def slot_reply(state: SlotState) -> SlotReply:
         ranked=counts.n_ranked,
         answered=counts.n_answered,
         expired=counts.expired,
+        due=state.responses.due,
+        due_answered=state.responses.due_answered,
+        ranking=best_names(state),
         late=counts.late,
         explored=counts.explored,
         open=len(state.open),
@@ -358,6 +375,20 @@ def slot_reply(state: SlotState) -> SlotReply:
         ],
         minutes=minutes,
     )
+
+
+def best_names(state: SlotState) -> list[str]:
+    """Return the first items by the learner's current estimates. Empty if these depend on the call."""
+    present, config = state.items.present, state.config
+    if state.lists or config.context or not len(present):
+        return []
+    if not config.features:
+        best = state.agent.best_ranking(available=present if state.changing else None)
+    elif len(present) <= config.max_list_length:
+        best = present[state.agent.best_ranking(state.registered_features(present))]
+    else:
+        return []
+    return state.items.names(best[:_BEST].tolist())
 
 
 @runtime_checkable
@@ -406,7 +437,7 @@ def _float32(values: Any) -> bytes:
 
 
 def _features(item: str | messages.Item, n: int, d: int) -> bytes:
-    """Return the d features of an item as float32. Raises a `Problem` if they are missing or not finite."""
+    """Return the d features of an item as float32. Raises a `Problem` if they are missing or invalid."""
     features = None if isinstance(item, str) else item.features
     if features is None:
         raise problems.invalid(f"items[{n}]: features are missing, expected {d} numbers", f"$.items[{n}]")
@@ -415,10 +446,12 @@ def _features(item: str | messages.Item, n: int, d: int) -> bytes:
         raise problems.invalid(
             f"items[{n}].features: got {len(row) / 4:g} numbers, expected {d}", f"$.items[{n}].features"
         )
-    _check_finite(row, f"$.items[{n}].features")
+    _check_numbers(row, f"$.items[{n}].features")
     return row
 
 
-def _check_finite(row: bytes, field: str) -> None:
-    if not np.isfinite(np.frombuffer(row, dtype="<f4")).all():
-        raise problems.invalid(f"{field.removeprefix('$.')}: must be finite numbers", field)
+def _check_numbers(row: bytes, field: str) -> None:
+    if not (np.abs(np.frombuffer(row, dtype="<f4")) <= LARGEST_FEATURE).all():
+        raise problems.invalid(
+            f"{field.removeprefix('$.')}: must be finite numbers up to {LARGEST_FEATURE:g}", field
+        )

@@ -23,7 +23,7 @@ class Card(NamedTuple):
     """A slot, with figures computed from its counts."""
 
     slot: SlotReply
-    response_rate: float | None  # share of closed events with feedback
+    response_rate: float | None  # share of the events with feedback, of those whose feedback window is over
     explored_share: float | None
     traffic: Markup
     values: Markup
@@ -34,11 +34,10 @@ class Card(NamedTuple):
 
 def card(slot: SlotReply, now: float) -> Card:
     """Compute the figures and charts of a slot."""
-    closed = slot.answered + slot.expired
     low, high = charts.value_range(slot.minutes, slot.value, now)
     return Card(
         slot,
-        slot.answered / closed if closed else None,
+        slot.due_answered / slot.due if slot.due else None,
         slot.explored / slot.ranked if slot.ranked else None,
         Markup(charts.traffic(slot.minutes, now)),  # noqa: S704 - numbers and escaped text
         Markup(charts.values(slot.minutes, slot.value, now)),  # noqa: S704

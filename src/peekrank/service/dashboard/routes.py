@@ -15,6 +15,7 @@ from peekrank.service.api.auth import authenticated
 from peekrank.service.api.keys import Key, Keys
 from peekrank.service.api.limits import MAX_ITEMS
 from peekrank.service.api.messages import ItemReply, SlotReply
+from peekrank.service.api.metrics import stats_and_slots, visible_stats
 from peekrank.service.api.problems import PROBLEM_TYPES
 from peekrank.service.core.protocol import ServiceProtocol, check_readable
 from peekrank.service.dashboard import pages
@@ -29,14 +30,14 @@ def dashboard_routes(service: ServiceProtocol, keys: Keys, clock: Callable[[], f
     async def overview(request: Request, key: Key) -> Response:
         if (seconds := seconds_compiling()) is not None:  # the service is locked meanwhile
             return _html(pages.compiling_page(seconds, view(request)))
-        reason, slots = service.unready_reason(), await asyncio.to_thread(service.slots)
-        stats = await asyncio.to_thread(service.stats) if slots else None
-        return _html(pages.overview([slot for slot in slots if key.sees(slot.name)], stats, reason, view(request)))
+        stats, slots = await asyncio.to_thread(stats_and_slots, service)
+        shown = visible_stats(stats, slots, key) if slots else None
+        visible = [slot for slot in slots if key.sees(slot.name)]
+        return _html(pages.overview(visible, shown, service.unready_reason(), view(request)))
 
     async def slot(request: Request, key: Key) -> Response:
         name = request.path_params["slot"]
-        if not key.sees(name):
-            raise problems.unknown_slot(name, key.slots)
+        key.check_slot(name)
         if (seconds := seconds_compiling()) is not None:
             return _html(pages.compiling_page(seconds, view(request)))
         reply, items = await asyncio.to_thread(_slot_and_items, service, name)

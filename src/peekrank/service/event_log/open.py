@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from peekrank._util.extras import extra
 from peekrank.service.config import StoreConfig
+from peekrank.service.config.address import public_address
 from peekrank.service.event_log.sqlite import SQLiteStore
 from peekrank.service.event_log.store import Store, StoreError
 from peekrank.spec import suggest
@@ -22,12 +23,13 @@ def open_store(config: StoreConfig, slots: Sequence[str] = ()) -> Store:
 
 def open_log(where: str, slots: Iterable[str] | None = None) -> Store:
     """Open a log for reading: a file or ``postgresql://...``. Raises ValueError if it or a slot is missing."""
-    store = open_store(StoreConfig(url=where) if "://" in where else StoreConfig(path=where))
     try:
-        known = store.slots()
+        store = open_store(StoreConfig(url=where) if "://" in where else StoreConfig(path=where))
+        known = store.heads()
     except StoreError as error:
         raise ValueError(str(error)) from None
     for slot in slots or ():
         if slot not in known:
-            raise ValueError(f"{where} has no slot '{slot}': {suggest(slot, known)}")
+            name = public_address(where) if "://" in where else where
+            raise ValueError(f"{name} has no slot '{slot}': {suggest(slot, known)}")
     return store
