@@ -152,7 +152,7 @@ def test_damaged_files_of_the_cache_are_compiled_anew(tmp_path: Path) -> None:
         f"print({call})\n"
         for call in (
             "are_uniform(x)", "are_known(np.arange(2), 2)", "is_permutation(np.arange(2), x > 0)",
-            "first_not_finite(np.zeros((2, 1), np.float32))", "fill_rows(*[np.arange(2)] * 3)",
+            "first_invalid_item(np.zeros((2, 1), np.float32))", "fill_rows(*[np.arange(2)] * 3)",
         )
     )  # fmt: skip
     said = run(script, **here)

@@ -17,6 +17,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Grades = NDArray[np.uint8]
 Features = NDArray[np.float32]
+LARGEST_FEATURE = 1e15  # squares of products of two such features fit in float64, their squares in float32
 State = Any  # the state of a learner: a NamedTuple of constants (scalars) and of arrays that kernels update
 
 

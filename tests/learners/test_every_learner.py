@@ -38,11 +38,12 @@ from peekrank import (
 )
 from peekrank.checks import LEARNER_CHECKS, CheckError, check_learner
 from peekrank.kernels.sorting import SortSpace, shuffle, sort_descending, sort_space
+from peekrank.learners import learner as learner_named
 from peekrank.learners.ridge.learner import Ridge
 from peekrank.learners.rtopkf.learner import RTopKF
 from peekrank.registry import LEARNERS as REGISTRY
 from peekrank.surrogates import KL, ListNet, RankSVM, SmoothDCG
-from peekrank.types import Features, Floats, Ints, Kernels, Learner, Rounds, Shape
+from peekrank.types import LARGEST_FEATURE, Features, Floats, Ints, Kernels, Learner, Rounds, Shape
 
 LEARNERS: list[Learner] = [
     Uniform(),
@@ -108,6 +109,56 @@ def test_every_registered_learner_is_checked() -> None:
 @pytest.mark.parametrize(("learner", "check"), cases(LEARNERS))
 def test_learner_passes(learner: Learner, check: Callable[[Learner], None]) -> None:
     check(learner)
+
+
+_POWERS = (-45.0, -30.0, -15.0, -6.0, 0.0, 6.0, 15.0)
+
+
+def _wild_features(rng: np.random.Generator, n: int, d: int) -> Features:
+    """Features that agents accept, of one scale or of many, some of them 0."""
+    kind = rng.integers(4)
+    powers = rng.uniform(-45, 15, (n, d)) if kind == 0 else np.full((n, d), rng.choice(_POWERS))
+    X = rng.choice([-1, 1], (n, d)) * 10.0**powers
+    X[rng.random((n, d)) < (0.5 if kind == 1 else 0.0)] = 0
+    if kind == 2:
+        X[:] = X[0]
+    return X.astype(np.float32).clip(-LARGEST_FEATURE, LARGEST_FEATURE)
+
+
+@pytest.mark.parametrize("learner", LEARNERS, ids=str)
+@pytest.mark.parametrize("seed", range(3))
+def test_any_state_that_a_learner_reaches_can_be_loaded(learner: Learner, seed: int) -> None:
+    rng, m, k = np.random.default_rng(seed), 5, 5 if learner.full_information else max(learner.min_k, 2)
+    d = 3 if learner.contextual else 0
+    agent = Agent(learner, m=m, k=k, d=d, seed=seed)
+    for _ in range(150):
+        n = int(rng.integers(k, m + 1)) if learner.variable_length else m
+        decision = agent.rank(_wild_features(rng, n, d)) if d else agent.rank()
+        if decision.propensities is not None:
+            assert np.isfinite(decision.propensities).all()
+            assert decision.propensities.sum() == pytest.approx(min(k, n))
+        grades = rng.integers(0, learner.max_grade + 1, min(k, n)).astype(np.float64)
+        grades[rng.random(len(grades)) < rng.choice([0, 0.3])] = np.nan
+        agent.update(decision, grades)
+        loaded = Agent.load(agent.dump())
+        assert loaded.dump() == agent.dump()
+    assert np.isfinite(agent.rank(np.ones((m, d)) if d else None).token).all()
+
+
+@pytest.mark.parametrize("learner", ["rtopkf", "ridge:expand=6", "auto:expand=6"])
+def test_features_beyond_the_largest_are_refused(learner: str) -> None:
+    agent = Agent(learner_named(learner), m=3, k=1, d=2)
+    X = np.ones((3, 2), np.float32)
+    decision = agent.rank(X)
+    X[1, 1] = 1e20
+    with pytest.raises(
+        ValueError, match=r"features of item 1, \[1.e\+00 1.e\+20\]: must be finite numbers up to 1e\+15"
+    ):
+        agent.rank(X)
+    with pytest.raises(ValueError, match="features of the decision of item 1"):
+        agent.update(decision._replace(features=X), [1])
+    with pytest.raises(ValueError, match="features of item 1"):
+        simulate(agent.learner, Rounds(X, np.zeros(3, np.uint8), np.array([0, 3])), k=1, measure=DCG())
 
 
 class CountState(NamedTuple):

@@ -177,7 +177,7 @@ def test_many_items_that_share_position_k_are_too_many_to_say() -> None:
 def test_overflowed_scores_leave_nothing_to_propensity() -> None:
     agent = Agent(RTopKF(), m=3, k=1, d=1)
     agent._state.w[:] = 3e38
-    decision = agent.rank(np.full((3, 1), 3e38))
+    decision = agent.rank(np.full((3, 1), 1e15))
     assert decision.ranking.tolist() == [0, 1, 2]
     assert decision.propensities is not None
     assert decision.propensities.tolist() == [1, 0, 0]

@@ -128,7 +128,7 @@ def test_columns_that_are_seldom_hot_have_the_prior_of_those_that_are_often() ->
 
 
 def test_powers_of_two_change_no_bit() -> None:
-    X, powers = lists(400), np.float32(2.0) ** np.array([-30, 20, 3, 0, 60])
+    X, powers = lists(400), np.float32(2.0) ** np.array([-30, 20, 3, 0, 45])
     relevance = grades(X)
     for learner in (Ridge(), Ridge("sampling"), Ridge(expand=15), Ridge(decay=0.99)):
         one, two = (Agent(learner, m=M, k=2, d=D, seed=3) for _ in range(2))
@@ -290,7 +290,7 @@ def test_sampling_draws_from_the_posterior() -> None:
 WILD: dict[str, Callable[[Features], NDArray[Any]]] = {
     "constant": lambda X: np.concatenate([X[..., :2], np.full_like(X[..., :3], 7.0)], axis=-1),
     "duplicates": lambda X: X[..., [0, 0, 1, 1, 1]],
-    "huge": lambda X: X * np.array([1e8, 1, 1e20, 1, 1e-20]),
+    "huge": lambda X: X * np.array([1e8, 1, 1e14, 1, 1e-20]),
     "a huge item": lambda X: X + 1e8 * (np.arange(len(X))[:, None, None] == 10),
     "all zeros": lambda X: 0 * X,
     "one at last": lambda X: X * (np.arange(len(X)) > 50)[:, None, None],

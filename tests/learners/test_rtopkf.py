@@ -304,22 +304,23 @@ def test_a_list_whose_scores_overflow_is_left_out() -> None:
     agent = Agent(learner, m=5, k=1, d=D)
     for t in range(5):
         agent.update(agent.rank(items(5, t)), [1])
-    agent._state.w[:] = before = np.full(D, 2, np.float32)
-    decision = agent.rank(np.full((5, D), 3e38))
+    agent._state.w[:] = before = np.full(D, 3e30, np.float32)
+    decision = agent.rank(np.full((5, D), 1e15))
     agent.update(decision, [2])
     assert decision.ranking.tolist() == [0, 1, 2, 3, 4]
     assert np.array_equal(agent._state.w, before)
     assert learner.failure(agent._state)
+    agent._state.w[:] = before = np.full(D, 2, np.float32)
     agent.update(agent.rank(items(5, 9)), [2])
     assert not np.array_equal(agent._state.w, before)
     assert not learner.failure(agent._state)
 
 
-def test_features_that_are_too_large_for_steps_are_reported() -> None:
+def test_features_that_are_too_small_for_steps_are_reported() -> None:
     rounds = synthetic(seed=0, queries=50)
-    huge = rounds._replace(features=rounds.features * np.float32(1e19))
-    with pytest.warns(LearningStoppedWarning, match="features are too large"):
-        simulate(RTopKF(), huge, k=1, measure=NDCG())
+    tiny = rounds._replace(features=rounds.features * np.float32(1e-17))
+    with pytest.warns(LearningStoppedWarning, match="features are too large or too small"):
+        simulate(RTopKF(), tiny, k=1, measure=NDCG())
 
 
 @pytest.mark.parametrize("gamma", [1e-17, 1e-9])

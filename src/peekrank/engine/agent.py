@@ -143,7 +143,7 @@ class Agent(AgentState):
             X = X[: len(items)]
         if features is not None or self._featured:
             X = self._list(np.array(features, np.float32), "features")  # a copy: feedback may arrive late
-            self._check_finite(X, "features")
+            self._check_features(X, "features")
             X = X if subset is None else X[subset]
         n = len(X)
         ranking, token = _empty(n, _INT), _zeros(self._token_shape)
@@ -276,7 +276,7 @@ class Agent(AgentState):
     def _raise_error(self, code: int, X: Features, ranking: Ints, token: Floats, answers: Floats) -> None:
         """Raise the ValueError for a code that the compiled update returned."""
         if code == BAD_FEATURES:
-            self._check_finite(X, "features of the decision")
+            self._check_features(X, "features of the decision")
         if code == NO_PERMUTATION:
             raise ValueError(
                 f"ranking of the decision {abbreviate(ranking)}: must hold each of 0 to {len(X) - 1} once"

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peekrank._jit import kernel, specialise, unspecialised
-from peekrank.types import Features, Floats, Ints, Kernels, State
+from peekrank.types import LARGEST_FEATURE, Features, Floats, Ints, Kernels, State
 
 WELL, NO_PERMUTATION, BAD_TOKEN, BAD_FEATURES = (
     -1,
@@ -105,13 +105,13 @@ def _unknown(state: State, X: Features, ranking: Ints, token: Floats, out: Float
 
 
 @kernel
-def first_not_finite(X: Features) -> int:
-    """Return the first item with a feature that is not finite, or -1."""
+def first_invalid_item(X: Features) -> int:
+    """Return the first item with a feature that is not a number or beyond the largest that is allowed, or -1."""
     for item in range(len(X)):
-        finite = True
+        valid = True
         for f in range(X.shape[1]):
-            finite &= abs(X[item, f]) < np.inf
-        if not finite:
+            valid &= abs(X[item, f]) <= LARGEST_FEATURE
+        if not valid:
             return item
     return -1
 
@@ -203,7 +203,7 @@ def _rank_once(
 def _update_once(memory: Memory, items: Ints, X: Features, ranking: Ints, token: Floats, answers: Floats) -> int:
     """Update, unless the decision or the answers are invalid. Return `WELL` or what is invalid."""
     state, transformed, grades = memory.state, memory.transformed, memory.feedback_values
-    if first_not_finite(X) >= 0:
+    if first_invalid_item(X) >= 0:
         return BAD_FEATURES
     if not is_permutation(ranking, memory.seen):
         return NO_PERMUTATION

@@ -314,6 +314,7 @@ def _check_fit(agent: Agent, rounds: Rounds) -> Ints:
             f"lists of up to {lengths.max()} items with {d} features: the agent was made for {shape.m} items with "
             f"{shape.d} features"
         )
+    agent._check_features(rounds.features, "features")
     check_positions(rounds, shape.k)
     if (largest := int(rounds.relevance.max())) > learner.max_grade:
         raise ValueError(f"relevance {largest} occurs, but {learner.name} has max_grade = {learner.max_grade}")

@@ -17,13 +17,13 @@ from peekrank.engine.entry_points import (
     Memory,
     are_known,
     fill_rows,
-    first_not_finite,
+    first_invalid_item,
     no_counts,
     read_only,
 )
 from peekrank.engine.summary import Summary
 from peekrank.engine.validation import abbreviate, as_array, as_ranking
-from peekrank.types import CanFail, Features, Floats, Ints, Learner, LinearScorer, Shape, State
+from peekrank.types import LARGEST_FEATURE, CanFail, Features, Floats, Ints, Learner, LinearScorer, Shape, State
 
 
 class AgentState:
@@ -53,7 +53,7 @@ class AgentState:
     # Kernels are compiled at their first call.
 
     def _first_check(self, X: Features) -> int:
-        self._check = compile_for(first_not_finite, self._no_features)
+        self._check = compile_for(first_invalid_item, self._no_features)
         return self._check(X)
 
     def _first_are_known(self, items: Ints, m: int) -> bool:
@@ -73,7 +73,7 @@ class AgentState:
             serialization.copy_persistent(learner, self._state, self._counts, state, counts)
         self._state, self._counts = state, counts
         self._room, self._everyone, self._present = room, np.arange(room), None
-        self._no_features = np.empty((room, d), dtype=np.float32)
+        self._no_features = np.zeros((room, d), dtype=np.float32)
         self._memory = pinned(Memory(state, counts, self._grades, np.empty(room, dtype=np.bool_), np.empty(k)))
 
     def add(self, count: int = 1) -> Ints:
@@ -174,9 +174,12 @@ class AgentState:
             raise ValueError(f"{name} of shape {X.shape}: must be of shape (n, {d}), n from 1 to {m}")
         return as_array(X, np.float32, (rows, d), name)
 
-    def _check_finite(self, X: Features, name: str) -> None:
+    def _check_features(self, X: Features, name: str) -> None:
         if (item := self._check(X)) >= 0:
-            raise ValueError(f"{name} of item {item}, {abbreviate(X[item])}: must be finite numbers")
+            raise ValueError(
+                f"{name} of item {item}, {abbreviate(X[item])}: must be finite numbers up to {LARGEST_FEATURE:g}; "
+                "scale them"
+            )
 
     def best_ranking(self, features: ArrayLike | None = None, *, available: ArrayLike | None = None) -> Ints:
         """Return the best ranking by the learner's current estimates, without counting a round or drawing numbers.
@@ -195,7 +198,7 @@ class AgentState:
         X, subset = self._no_features[: self.shape.m], self._available(available)
         if features is not None or self.shape.d > 0:
             X = self._list(np.array(features, np.float32), "features")
-            self._check_finite(X, "features")
+            self._check_features(X, "features")
         with self._lock:
             scores = self._scores(X)
         if subset is None:

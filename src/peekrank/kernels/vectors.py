@@ -128,6 +128,19 @@ def all_finite(numbers: NDArray[Any]) -> bool:
 
 
 @kernel
+def are_bounded(numbers: NDArray[Any], largest: float) -> bool:
+    """Return whether no number is NaN or beyond a largest one.
+
+    >>> are_bounded(np.array([1.0, -2.0]), 2.0), are_bounded(np.array([np.nan]), 2.0)
+    (True, False)
+    """
+    bounded = True
+    for i in range(len(numbers)):
+        bounded &= abs(numbers[i]) <= largest
+    return bounded
+
+
+@kernel
 def fill_softmax(numbers: Floats, temperature: float, out: Floats) -> None:
     """Fill `out`, which may be `numbers` itself, with exp(number / temperature) over their sum.
 

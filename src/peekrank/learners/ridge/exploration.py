@@ -80,6 +80,8 @@ def _explore(s: RidgeState, k: int, uniform: float, ranking: Ints) -> None:
     fill_exploration_probs(s.doubts[:n], widths, s.costs[:n], k, s.explore_rate, explore_probs)
     if s.uniform > 0:
         floor_probs(explore_probs, k, _uniform_explore_rate(s, n) / n)
+    if not all_finite(explore_probs):
+        explore_probs[:] = 0
     position = sample_position(explore_probs, k, uniform)
     if position >= 0:
         move_up(ranking, position, k - 1)

@@ -8,6 +8,7 @@ import numpy as np
 
 from peekrank._jit import kernel, vload, vnonzero, vstore
 from peekrank.kernels.triangular import BLOCK, block_dot, cholesky, rotate, solve, square
+from peekrank.kernels.vectors import are_bounded, copy
 from peekrank.learners.ridge.feature_map import FeatureMap, expand_row, fill_units
 from peekrank.learners.ridge.state import (
     ANSWER,
@@ -33,6 +34,7 @@ from peekrank.learners.ridge.state import (
 from peekrank.types import Features, Floats, Ints
 
 _LAST_REFRESH = 2048  # rounds after which the prior is fixed, except for that of a feature map
+_LARGEST_WEIGHT = 1e100  # weights beyond it are not used
 _STEP = 4.0  # factor by which the prior precision of a feature map is changed
 
 
@@ -227,6 +229,9 @@ def update(s: RidgeState, X: Features, ranking: Ints, token: Floats, feedback: F
         if expanded and s.sums[ANSWERS] > d:
             _tune_expansion_prior(s)
     level = intercept(s)
+    copy(s.w, s.x)
     for j in range(d):
         s.w[j] = s.sides[j, ANSWER] - s.sides[j, ONE] * level
     solve(s.R, s.ends, s.panel, s.w)
+    if not are_bounded(s.w, _LARGEST_WEIGHT):
+        copy(s.x, s.w)

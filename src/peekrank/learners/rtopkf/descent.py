@@ -10,14 +10,16 @@ import numpy as np
 
 from peekrank._jit import kernel, specialise, unspecialised
 from peekrank.kernels.sorting import position_of
-from peekrank.kernels.vectors import add, add_rows, dot, shrink_into_ball
+from peekrank.kernels.vectors import add, add_rows, are_bounded, copy, dot, shrink_into_ball
 from peekrank.learners._shared import answered
 from peekrank.learners.rtopkf.exploration import exploit, explore, fill_propensities, off_policy, rank
 from peekrank.learners.rtopkf.state import (
     BIAS,
     GAMMA,
     LARGEST,
+    LARGEST_SUM,
     LARGEST_V,
+    LARGEST_WEIGHT,
     OVERFLOWED,
     PROPENSITIES,
     ROUNDS,
@@ -89,6 +91,27 @@ def _descend(s: RTopKFState, X: Features) -> None:
         shrink_into_ball(s.w, s.radius)
 
 
+@kernel
+def _keep(s: RTopKFState) -> None:
+    """Copy what an update may change."""
+    d = len(s.w)
+    copy(s.w, s.kept[:d])
+    copy(s.v, s.kept[d:])
+    copy(s.sums, s.kept_sums)
+
+
+@kernel
+def _undo_overflow(s: RTopKFState) -> None:
+    """Undo an update after which weights or sums are too large."""
+    if are_bounded(s.w, LARGEST_WEIGHT) and are_bounded(s.v, LARGEST_WEIGHT) and are_bounded(s.sums, LARGEST_SUM):
+        return
+    d = len(s.w)
+    copy(s.kept[:d], s.w)
+    copy(s.kept[d:], s.v)
+    copy(s.kept_sums, s.sums)
+    s.sums[OVERFLOWED] = 1
+
+
 # Kernels that specialise the templates below
 target: Target = unspecialised
 estimate: Estimate = unspecialised
@@ -127,6 +150,7 @@ def _update(s: RTopKFState, X: Features, ranking: Ints, token: Floats, feedback:
     answers = answered(feedback)
     if answers == 0 or (s.all_needed and answers < k):
         return
+    _keep(s)
     s.sums[ROUNDS] += answers / k
     s.sums[OVERFLOWED] = 0
     propensities, scores, predicted = (
@@ -152,6 +176,7 @@ def _update(s: RTopKFState, X: Features, ranking: Ints, token: Floats, feedback:
     estimate(s.parameters, seen, s.slopes[:n])
     regress(s, X, ranking, token, feedback)
     _descend(s, X)
+    _undo_overflow(s)
 
 
 @cache

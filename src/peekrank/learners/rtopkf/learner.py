@@ -168,6 +168,8 @@ class RTopKF:
             radius=self.radius or np.inf,
             k=k,
             z=np.zeros(d, dtype=np.float32),
+            kept=np.zeros(2 * d, dtype=np.float32),
+            kept_sums=np.zeros(7),
             scores=np.zeros(m),
             slopes=np.zeros(m),
             propensities=np.zeros(m),
@@ -212,7 +214,7 @@ class RTopKF:
         remedy = ", or use step=scale_free" if self.step == "theorem" else ""
         return (
             "weights, scores or steps have overflowed, and the learner has stopped learning: features are too "
-            f"large or not finite, or steps are too long for them; scale the features{remedy}"
+            f"large or too small, or steps are too long for them; scale the features{remedy}"
         )
 
     def bound(self, shape: Shape, horizon: int) -> None:

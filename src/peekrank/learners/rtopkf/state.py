@@ -13,8 +13,9 @@ from peekrank.types import Floats, Ints
 # predictions
 GAMMA, TOP, PROPENSITIES = 1, 2, 3
 # Sums: rounds answered; for w and for the regression, squared norms of gradients and the largest of an item; the
-# constant of the regression; whether scores overflowed in the last round
+# constant of the regression; whether the last round overflowed
 ROUNDS, SQUARES, LARGEST, SQUARES_V, LARGEST_V, BIAS, OVERFLOWED = range(7)
+LARGEST_WEIGHT, LARGEST_SUM = 1e12, 1e100  # an update that exceeds them is undone
 
 
 class RTopKFState(NamedTuple):
@@ -34,6 +35,8 @@ class RTopKFState(NamedTuple):
     radius: float
     k: int
     z: Weights
+    kept: Weights  # w, then v, before an update
+    kept_sums: Floats
     scores: Floats
     slopes: Floats
     propensities: Floats

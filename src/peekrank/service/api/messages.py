@@ -11,8 +11,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct
 
 from peekrank.service.api.limits import MAX_FEATURES, MAX_ID, MAX_ITEMS
-
-_MAX_FEATURE = 1e30  # finite as float32, also after multiplication by a weight
+from peekrank.types import LARGEST_FEATURE
 
 # "$" alone also matches before a trailing line break.
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9._:~-]*$(?!\n)"
@@ -55,7 +54,7 @@ Signal = Annotated[
 ]
 Features = Annotated[
     Annotated[
-        list[Annotated[float, Meta(ge=-_MAX_FEATURE, le=_MAX_FEATURE)]],
+        list[Annotated[float, Meta(ge=-LARGEST_FEATURE, le=LARGEST_FEATURE)]],
         Meta(min_length=1, max_length=MAX_FEATURES),
     ]
     | Annotated[bytes, Meta(min_length=4, max_length=4 * MAX_FEATURES)],

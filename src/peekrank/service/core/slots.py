@@ -40,6 +40,7 @@ from peekrank.service.event_log.records import (
     read_numbers,
     record_type,
 )
+from peekrank.types import LARGEST_FEATURE
 
 _encode_request = msgspec.msgpack.Encoder().encode
 _DIGEST = 12  # bytes
@@ -189,7 +190,7 @@ class Slot:
             raise problems.invalid(
                 f"context: got {len(body.context) // 4} numbers, expected {expected}", "$.context"
             )
-        _check_finite(body.context, "$.context")
+        _check_numbers(body.context, "$.context")
 
     def repeat_rank(self, event: Event, request: messages.RankRequest) -> RankReply:
         """Return the stored ranking. Raises a `Problem` if the request differs from the original one."""
@@ -406,7 +407,7 @@ def _float32(values: Any) -> bytes:
 
 
 def _features(item: str | messages.Item, n: int, d: int) -> bytes:
-    """Return the d features of an item as float32. Raises a `Problem` if they are missing or not finite."""
+    """Return the d features of an item as float32. Raises a `Problem` if they are missing or invalid."""
     features = None if isinstance(item, str) else item.features
     if features is None:
         raise problems.invalid(f"items[{n}]: features are missing, expected {d} numbers", f"$.items[{n}]")
@@ -415,10 +416,10 @@ def _features(item: str | messages.Item, n: int, d: int) -> bytes:
         raise problems.invalid(
             f"items[{n}].features: got {len(row) / 4:g} numbers, expected {d}", f"$.items[{n}].features"
         )
-    _check_finite(row, f"$.items[{n}].features")
+    _check_numbers(row, f"$.items[{n}].features")
     return row
 
 
-def _check_finite(row: bytes, field: str) -> None:
-    if not np.isfinite(np.frombuffer(row, dtype="<f4")).all():
-        raise problems.invalid(f"{field.removeprefix('$.')}: must be finite numbers", field)
+def _check_numbers(row: bytes, field: str) -> None:
+    if not (np.abs(np.frombuffer(row, dtype="<f4")) <= LARGEST_FEATURE).all():
+        raise problems.invalid(f"{field.removeprefix('$.')}: must be numbers up to {LARGEST_FEATURE:g}", field)
