@@ -317,10 +317,13 @@ def test_a_list_whose_scores_overflow_is_left_out() -> None:
 
 
 def test_features_that_are_too_small_for_steps_are_reported() -> None:
-    rounds = synthetic(seed=0, queries=50)
-    tiny = rounds._replace(features=rounds.features * np.float32(1e-17))
-    with pytest.warns(LearningStoppedWarning, match="features are too large or too small"):
-        simulate(RTopKF(), tiny, k=1, measure=NDCG())
+    agent = Agent(RTopKF(), m=5, k=5, d=D)
+    agent.update(agent.rank(items(5, 0) * np.float32(1e-17)), [1, 0, 2, 0, 1])
+    assert not agent.state.w.any()
+    assert "features are too large or too small" in agent.failure()
+    agent.update(agent.rank(items(5, 1)), [1, 0, 2, 0, 1])
+    assert agent.state.w.any()
+    assert not agent.failure()
 
 
 @pytest.mark.parametrize("gamma", [1e-17, 1e-9])
