@@ -119,7 +119,7 @@ def acknowledged(folder: Path, run: int) -> Iterator[list[Any]]:
 def check(folder: Path, run: int) -> Result:
     """Look for every acknowledged call in the log, and audit it."""
     store = open_log(str(folder / "log.db"))
-    states = {slot: replay(store, slot)[0] for slot in store.slots()}
+    states = {slot: replay(store, slot)[0] for slot in store.heads()}
     lost, count = [], 0
     for event, *content in acknowledged(folder, run):
         count += 1

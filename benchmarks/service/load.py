@@ -63,6 +63,9 @@ class Nothing:
     def unready_reason(self) -> str:
         return ""
 
+    def live(self) -> bool:
+        return True
+
     def submit(self, command: Command[Any]) -> Future[Any]:
         future: Future[Any] = Future()
         if isinstance(command, Rank):

@@ -35,7 +35,7 @@ def command(
     configure_output(quiet=quiet)
     check_outputs(out, read=[log])
     store = SQLiteStore(log)
-    store.slots()  # raises StoreError if the file is not a log
+    store.heads()  # raises StoreError if the file is not a log
     store.backup(out)
     store.close()
     echo(Text(f"Wrote {out}"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hashlib import sha256
+import sqlite3
 from pathlib import Path
 
 import msgspec
@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from helpers.command_line import peekrank, refused
-from helpers.services import HOME, service
+from helpers.services import HOME, reseal, service
 from helpers.traffic import ALL, live, put_some
 from peekrank.evaluation.log import read_log
 from peekrank.service.api.messages import FeedbackRequest, RankRequest
@@ -18,7 +18,7 @@ from peekrank.service.core import snapshots
 from peekrank.service.core.audit import audit_slot, audit_slots
 from peekrank.service.core.events import MISSING, pack_grades
 from peekrank.service.core.export import export_log
-from peekrank.service.core.snapshots import restore, take_snapshot
+from peekrank.service.core.snapshots import restore, sealed, take_snapshot
 from peekrank.service.event_log.open import open_log
 from peekrank.service.event_log.records import Feedback, Record, RecordType, decode
 from peekrank.service.event_log.sqlite import SQLiteStore
@@ -75,6 +75,9 @@ def test_audits_notice_what_was_changed(tmp_path: Path, monkeypatch: pytest.Monk
         assert audit.passed
         assert "and is 'pdp-11' now" in audit.machines[0]
     changed(log, _OTHER_ANSWER)
+    (audit,) = audit_slots(open_log(str(log)))
+    assert str(audit) == "home: DIFFERENT: record 56 of slot 'home' is damaged: its checksum does not match"
+    reseal(log)  # as a version with another rule would have written it
     audit = audit_slot(open_log(str(log)), "home")
     assert "DIFFERENT: the snapshot after record" in str(audit)
     assert "has a different agent" in str(audit)
@@ -83,8 +86,13 @@ def test_audits_notice_what_was_changed(tmp_path: Path, monkeypatch: pytest.Monk
     assert "DIFFERENT" in done.output
     changed(log, "UPDATE snapshots SET body = X'00'")
     assert "is damaged" in str(audit_slot(open_log(str(log)), "home"))
-    changed(log, "DELETE FROM log WHERE id % 1024 > 20")
-    assert "belongs to a record that is not in the log" in str(audit_slot(open_log(str(log)), "home"))
+    with sqlite3.connect(log) as other:
+        other.execute("DELETE FROM log WHERE id % 1024 > 20")
+    other.close()
+    assert "was cut: it ends with record 20, but record 56 was written" in str(
+        audit_slot(open_log(str(log)), "home")
+    )
+    assert peekrank("log", "audit", str(log)).exit_code == 1
 
 
 def test_a_backup_can_be_restored(tmp_path: Path) -> None:
@@ -168,7 +176,7 @@ def test_logs_and_snapshots_of_before_are_read_without_what_was_shown(tmp_path: 
     for one in (*events, *waiting, *early):
         assert one.pop() == b""
     body = msgspec.msgpack.encode(parts)
-    before = newest._replace(body=body, digest=sha256(body).digest())
+    before = sealed(newest._replace(body=body))
     assert take_snapshot(restore(before)).body == newest.body
     changed(tmp_path / "log.db", "UPDATE snapshots SET body = ?, digest = ?", body, before.digest)
     assert audit_slot(open_log(str(tmp_path / "log.db")), "home").passed

@@ -18,7 +18,7 @@ from peekrank.service.api.problems import Problem
 from peekrank.service.config import SlotConfig
 from peekrank.service.core.commands import Rank, SubmitFeedback
 from peekrank.service.core.service import Service
-from peekrank.service.core.snapshots import replay, restore, take_snapshot
+from peekrank.service.core.snapshots import replay, restore, sealed, take_snapshot
 from peekrank.service.event_log.records import Record, RecordType
 from peekrank.service.event_log.sqlite import SQLiteStore
 from peekrank.service.event_log.store import StoreError
@@ -442,7 +442,7 @@ def test_damaged_snapshots_are_passed_over(damaged: int, tmp_path: Path) -> None
 def test_a_newer_snapshot_is_passed_over(tmp_path: Path) -> None:
     it, clock = service(tmp_path)
     live(it, clock, rounds=3)
-    newer = take_snapshot(it._manager.slots["home"].state)._replace(about='{"format": 999}')
+    newer = sealed(take_snapshot(it._manager.slots["home"].state)._replace(about='{"format": 999}'))
     with pytest.raises(ValueError, match="reads up to"):
         restore(newer)
     it.close()

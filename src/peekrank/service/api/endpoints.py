@@ -189,7 +189,9 @@ class Endpoints:
         return await self._read(self._service.stats)
 
     async def live(self, context: RequestContext) -> HealthReply:  # noqa: ARG002
-        """Report that the process works."""
+        """Report whether the process works."""
+        if not self._service.live():
+            raise problems.not_ready("the thread that writes the log has ended; restart the service")
         return HealthReply(ok=True)
 
     async def ready(self, context: RequestContext) -> HealthReply:  # noqa: ARG002

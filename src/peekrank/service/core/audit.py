@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from peekrank._util.text import pluralize
-from peekrank.service.core.snapshots import catch_up, differences, initial_state, machine, take_snapshot
+from peekrank.service.core.snapshots import catch_up, differences, initial_state, machine, sealed, take_snapshot
+from peekrank.service.event_log.chain import DamagedError, checked
 from peekrank.service.event_log.store import Snapshot, Store
 
 
@@ -29,6 +30,8 @@ class Audit(NamedTuple):
 
     def __str__(self) -> str:
         """Describe the result."""
+        if not self.last:
+            return f"{self.slot}: DIFFERENT: {'; '.join(self.different)}"
         records = pluralize(self.last - self.first + 1, "record")
         start = f"{self.slot}: replayed {records}, from {self.first:,} to {self.last:,}: "
         if self.passed:
@@ -42,13 +45,29 @@ class Audit(NamedTuple):
 
 
 def audit_slots(store: Store, slots: list[str] | None = None) -> Iterator[Audit]:
-    """Audit some slots, or all slots in the store, one by one."""
-    for slot in store.slots() if slots is None else slots:
-        yield audit_slot(store, slot)
+    """Check the store, then audit some slots, or all of them, one by one."""
+    try:
+        store.check()
+        damage: tuple[str, ...] = ()
+    except DamagedError as error:
+        damage = (str(error),)
+    for slot in store.heads() if slots is None else slots:
+        audit = audit_slot(store, slot)
+        yield audit._replace(different=(*damage, *audit.different))
 
 
 def audit_slot(store: Store, slot: str) -> Audit:
-    """Replay the log of a slot, and compare the state at each snapshot."""
+    """Check each record of a slot, replay them, and compare the state at each snapshot."""
+    try:
+        return _audit(store, slot)
+    except DamagedError as error:
+        return Audit(slot, 1, 0, (), (str(error),), 0, ())
+
+
+def _audit(store: Store, slot: str) -> Audit:
+    head = store.heads()[slot]
+    for _ in checked(store.read(slot, head.deleted), head.deleted, head.anchor):
+        pass  # also the records that no replay needs
     state = initial_state(store, slot)
     start, mismatches = state.number, state.activity.counts.replay_mismatches
     equal: list[int] = []
@@ -67,18 +86,14 @@ def _compare(stored: Snapshot, replayed: Snapshot, equal: list[int], different: 
     subject = f"the snapshot after record {stored.number:,}"
     if replayed.number != stored.number:
         different.append(f"{subject} belongs to a record that is not in the log")
-    elif replayed.body == stored.body:
-        equal.append(stored.number)
+    elif sealed(stored).digest != stored.digest:
+        different.append(f"{subject} is damaged: its checksum does not match")
+    elif parts := differences(stored.body, replayed.body):
+        different.append(f"{subject} has a different {', '.join(parts)}")
+    elif stored.link != replayed.link:
+        different.append(f"{subject} belongs to another log")
     else:
-        try:
-            parts = differences(stored.body, replayed.body)
-        except ValueError:
-            different.append(f"{subject} is damaged")
-        else:
-            if parts:
-                different.append(f"{subject} has a different {', '.join(parts)}")
-            else:  # written by an older version, which did not have all fields
-                equal.append(stored.number)
+        equal.append(stored.number)
 
 
 def _machines(snapshots: list[Snapshot]) -> tuple[str, ...]:

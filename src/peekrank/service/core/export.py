@@ -13,7 +13,7 @@ from peekrank.evaluation.log import Log, log_from_records
 from peekrank.service.core.clock import SECOND
 from peekrank.service.core.events import State, aggregate
 from peekrank.service.core.slot_state import Event, SlotState, event_k
-from peekrank.service.core.snapshots import initial_state
+from peekrank.service.core.snapshots import apply, checked_records, initial_state
 from peekrank.service.event_log.records import Feedback, Settings, decode, read_floats, read_numbers
 from peekrank.service.event_log.store import Store
 from peekrank.spec import format_spec
@@ -45,14 +45,14 @@ def export_log(store: Store, slot: str) -> Log:
 def _decisions(store: Store, state: SlotState) -> Iterator[_Decision]:
     """Yield each decision when its event closes."""
     times: dict[str, int] = {}  # of the last feedback on open events
-    for record in store.read(state.slot, state.number):
+    for record in checked_records(store, state):
         body = decode(record)
         waiting = _shown(state, times) if isinstance(body, Settings) else {}  # a new learner closes all events
         event = state.open.get(record.event or "")
         was_shown = event is not None and event.status is State.SHOWN
         if event is not None and isinstance(body, Feedback):
             times[event.id], was_shown = record.time, True
-        state.apply(record.number, record.time, record.event, body)
+        apply(state, record)
         yield from [row for name, row in waiting.items() if name not in state.open]
         if event is not None and event.status.closed:
             if was_shown:

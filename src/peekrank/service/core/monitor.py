@@ -66,7 +66,8 @@ class SlotMonitor:
     max_grade
         Largest grade.
     name_of
-        Returns the name of an item for an alarm. None disables alarms, because each list brings its own items.
+        Returns the name of an item for an alarm. None leaves only `learner-failed`, because each
+        list brings its own items.
     """
 
     def __init__(self, max_grade: int, name_of: Callable[[int], str] | None) -> None:
@@ -96,7 +97,8 @@ class SlotMonitor:
             if len(self._group) == _GROUP:
                 self._observe_values()
                 if self._has_alarms:
-                    self._observe_alarms(time, failure())
+                    self._observe_alarms(time)
+                self._check_learner(time, failure())
                 self._group = []
 
     def late(self) -> None:
@@ -117,17 +119,24 @@ class SlotMonitor:
             if grades := [grade for grade in event.grades if grade is not None]:
                 observe_between(self._interval, sum(grades) / len(grades), 0.0, float(self._max_grade))
 
-    def _observe_alarms(self, time: int, failure: str) -> None:
+    def _observe_alarms(self, time: int) -> None:
         before = self._watch.rounds
         rows = [_row(event) for event in self._group]
         offsets = np.cumsum([0, *(len(row[0]) for row in rows)])
         ks = np.array([len(event.grades) for event in self._group])
         items, propensities, ranks, grades = (np.concatenate(column) for column in zip(*rows, strict=True))
         self._watch.observe_many(offsets, items, propensities, ranks, grades, ks)
-        self._watch.health(failure)
         for alarm in self._watch.raised():
             if alarm.latest > before:
                 self._raise_alarm(RaisedAlarm(alarm.name, alarm.item, time, alarm.cause, alarm.action))
+
+    def _check_learner(self, time: int, failure: str) -> None:
+        """Raise an alarm if the learner has stopped learning, also if each list brings its own items."""
+        if failure:
+            fresh = Monitor(_FALSE_ALARMS)  # alarms are not part of a monitor's state
+            fresh.health(failure)
+            for alarm in fresh.raised():
+                self._raise_alarm(RaisedAlarm(alarm.name, None, time, alarm.cause, alarm.action))
 
     def _raise_alarm(self, alarm: RaisedAlarm) -> None:
         """Add an alarm, or update the cause of an active one."""

@@ -45,6 +45,10 @@ class ServiceProtocol(Protocol):
         """Return the state of the service and of its log."""
         ...
 
+    def live(self) -> bool:
+        """Check whether the service works, or has not been started yet."""
+        ...
+
     def unready_reason(self) -> str:
         """Return why the service does not take calls, or an empty text."""
         ...

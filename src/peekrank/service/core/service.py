@@ -60,7 +60,7 @@ class Service:
     config
         Configuration of the service.
     clock
-        Returns seconds since 1970.
+        Returns seconds since 1970. The default is the system's clock, whose jumps the service notices.
     store
         The log. By default, the configured one.
 
@@ -81,7 +81,7 @@ class Service:
         self, config: Config, *, clock: Callable[[], float] = time.time, store: Store | None = None
     ) -> None:
         self.config = config
-        self._clock = Clock(clock)
+        self._clock = Clock(clock, time.monotonic if clock is time.time else None)
         self._store = store or open_store(config.store, [slot.name for slot in config.slots])
         self._manager = SlotManager(config, self._clock, self._store)
         self._queue: SimpleQueue[_Queued] = SimpleQueue()
@@ -89,6 +89,7 @@ class Service:
         self._reason = "the service has not been started"
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
+        self._closed = False
         self._started = 0.0
 
     # Start and stop
@@ -101,6 +102,7 @@ class Service:
         """
         self._reason = "the log is being read"
         self._stopping.clear()
+        self._closed = False
         try:
             self._become_owner()
         except NotOwnerError:
@@ -108,6 +110,7 @@ class Service:
                 raise
             self._follow()
         except BaseException:
+            self._closed = True
             self._store.close()
             raise
         self._started = time.time()
@@ -116,6 +119,7 @@ class Service:
 
     def close(self) -> None:
         """Run the queued commands, save snapshots, and release the log."""
+        self._closed = True
         if self._thread is None:
             return
         self._reason = "the service is stopping"
@@ -181,8 +185,8 @@ class Service:
         return not self._reason
 
     def live(self) -> bool:
-        """Check whether the writer runs."""
-        return self._thread is not None and self._thread.is_alive()
+        """Check whether the writer runs, or has not been started yet."""
+        return not self._closed and (self._thread is None or self._thread.is_alive())
 
     def event(self, event_id: str) -> EventReply:
         """Return an event."""
@@ -228,20 +232,27 @@ class Service:
     # The writer
 
     def _run(self) -> None:
-        while True:
-            if self._reason and not self._stopping.is_set():
-                self._recover()
-            batch = self._next_batch()
-            stop = bool(batch) and isinstance(batch[-1][0], _Stop)
-            is_owner = bool(self._manager.slots) and not self._manager.following
-            if is_owner:
-                self._process_batch(batch[:-1] if stop else batch)
-            else:
-                self._reject([future for _, future in batch])
-            if stop:
-                if is_owner:
-                    self._save_final_snapshots()
-                return
+        stop = False
+        while not stop:
+            batch: list[_Queued] = []
+            try:
+                if self._reason and not self._stopping.is_set():
+                    self._recover()
+                batch = self._next_batch()
+                stop = bool(batch) and isinstance(batch[-1][0], _Stop)
+                self._process(batch[:-1] if stop else batch, stop=stop)
+            except Exception as error:  # whatever happens, the writer goes on
+                self._discard_state(error)
+                self._reject([future for _, future in batch], error)
+
+    def _process(self, batch: list[_Queued], *, stop: bool) -> None:
+        """Process a batch if this process owns the log, else reject it."""
+        if not self._manager.slots or self._manager.following:
+            self._reject([future for _, future in batch])
+            return
+        self._process_batch(batch)
+        if stop:
+            self._save_final_snapshots()
 
     def _next_batch(self) -> list[_Queued]:
         """Take all queued commands. Returns none if an event is due before a command arrives."""
@@ -307,9 +318,11 @@ class Service:
                         raise
                     self._follow()
                     pause = _FOLLOW
-            except (StoreError, ValueError) as error:
+            except Exception as error:
                 self._manager.discard()
                 self._reason = f"the log cannot be read: {error}"
+                if not isinstance(error, StoreError | ValueError):
+                    _log.exception("internal error")
             if not self._reason:
                 _log.info("recovered", attempts=attempt + 1, epoch=self._store.epoch)
                 return

@@ -16,11 +16,13 @@ from peekrank.service.config import Config
 from peekrank.service.core.clock import SECOND, Clock
 from peekrank.service.core.slot_state import Event, SlotState
 from peekrank.service.core.slots import Slot
-from peekrank.service.core.snapshots import catch_up, replay, take_snapshot
-from peekrank.service.event_log.records import Feedback, Ranked, Record, Settings, decode
+from peekrank.service.core.snapshots import catch_up, check_digest, replay, take_checked_snapshot
+from peekrank.service.event_log.chain import DamagedError
+from peekrank.service.event_log.records import ClockJump, Feedback, Ranked, Record, Settings, decode
 from peekrank.service.event_log.store import Store
 
 _log = structlog.get_logger()
+_DAY = 86_400 * SECOND  # a start so long after the last record counts as a jump of the clock
 _IDLE = 1.0  # seconds between looks at the clock
 
 
@@ -48,15 +50,21 @@ class SlotManager:
     def load(self) -> None:
         """Replay the log of each slot, and log the changes of its configuration."""
         slots: dict[str, Slot] = {}
+        latest = 0
         for config in self._config.slots:
             state = self._replay(config.name)
             self._clock.not_before(state.time)
+            latest = max(latest, state.time)
             slot = slots[config.name] = Slot(state, self._config.limits)
             before = state.settings
             if before is None or before.config != config:
                 slot.now = self._clock.now()
                 slot.write(None, Settings(config, config.seed or (before.key if before else secrets.randbits(63))))
             self.snapshots[config.name] = state.number
+        now = self._clock.now()
+        if latest and now - latest > _DAY:
+            self._clock.jumped = now - latest
+        self._write_jump(slots, now)
         self._append(slots)
         self.slots, self.following = slots, False
 
@@ -95,10 +103,23 @@ class SlotManager:
     def begin(self) -> None:
         """Advance to the present, and close the events that are due. Feedback after that is late."""
         now = self._clock.now()
+        self._write_jump(self.slots, now)
         for slot in self.slots.values():
             slot.now = now
             for event in slot.state.due(now):
                 slot.close(event)
+
+    def _write_jump(self, slots: dict[str, Slot], now: int) -> None:
+        """Record a jump of the clock, so that no record counts as older because of it."""
+        if self._clock.jumped:
+            _log.warning(
+                "clock jumped",
+                seconds=self._clock.jumped / SECOND,
+                action="check the system clock; retention does not count this time",
+            )
+            for slot in slots.values():
+                slot.now = now
+                slot.write(None, ClockJump(self._clock.jumped))
 
     def commit(self) -> None:
         """Write all pending records in one transaction. Raises StoreError if the store fails."""
@@ -112,6 +133,7 @@ class SlotManager:
                 slot.pending = []
         if records:
             self._store.append(records)
+        self._clock.jumped = 0
 
     # Slots and events
 
@@ -133,7 +155,10 @@ class SlotManager:
         for slot in self.slots.values():
             if event := slot.state.open.get(event_id) or slot.state.recent.get(event_id):
                 return slot, event
-        records = self._store.event_records(event_id)
+        try:
+            records = self._store.event_records(event_id)
+        except DamagedError as error:
+            raise problems.store_failed(str(error)) from None
         if not records or records[0].slot not in self.slots:
             return None
         event = closed_event(records)
@@ -144,18 +169,35 @@ class SlotManager:
     def save_snapshots(self, every: int) -> None:
         """Save a snapshot of each slot with enough new records, and delete records beyond the retention time."""
         for name, slot in self.slots.items():
-            if slot.state.number - self.snapshots[name] >= every:
-                self._store.save_snapshot(take_snapshot(slot.state))
-                self.snapshots[name] = slot.state.number
-                self._delete_old_records(slot)
+            if slot.state.number - self.snapshots[name] < every:
+                continue
+            self.snapshots[name] = slot.state.number
+            try:
+                snapshot = take_checked_snapshot(slot.state)
+            except Exception:
+                _log.exception(
+                    "snapshot failed", slot=name, action="no snapshot is saved, and no record is deleted"
+                )
+                continue
+            self._store.save_snapshot(snapshot)
+            self._delete_old_records(slot)
 
     def _delete_old_records(self, slot: Slot) -> None:
-        """Delete records that are old enough and older than the last snapshot but one."""
-        retention, snapshots = self._config.store.retention, self._store.snapshots(slot.state.slot)
-        if retention and len(snapshots) > 1:
-            before = self._clock.now() - int(max(retention, slot.state.config.feedback_window) * SECOND)
-            while self._store.delete_records(slot.state.slot, snapshots[-1].number, before):
-                pass
+        """Delete records that are old enough and older than the last snapshot but one, if both are intact."""
+        state, retention = slot.state, self._config.store.retention
+        snapshots = self._store.snapshots(state.slot) if retention else []
+        if len(snapshots) < 2:
+            return
+        try:
+            for snapshot in snapshots:
+                check_digest(snapshot)
+        except ValueError as error:
+            _log.error("no record is deleted", slot=state.slot, reason=str(error))
+            return
+        age = int(max(retention, state.config.feedback_window) * SECOND)
+        before = state.time_before(self._clock.now(), age)
+        while self._store.delete_records(state.slot, snapshots[-1].number, before):
+            pass
 
 
 def closed_event(records: Sequence[Record]) -> Event | None:

@@ -25,8 +25,10 @@ from peekrank.service.core.clock import SECOND
 from peekrank.service.core.events import MISSING, State, Trigger, aggregate, step, unpack_grades
 from peekrank.service.core.items import Items
 from peekrank.service.core.monitor import ClosedEvent, SlotMonitor
+from peekrank.service.event_log.chain import origin
 from peekrank.service.event_log.records import (
     Body,
+    ClockJump,
     Close,
     Feedback,
     Ranked,
@@ -39,6 +41,7 @@ from peekrank.service.event_log.records import (
 from peekrank.service.event_log.records import Items as ItemsBody
 from peekrank.types import Decision, Features, Floats, Ints
 
+_MAX_JUMPS = 1000
 _RECENT = 4096  # closed events that stay in memory; more than a batch can close
 
 
@@ -63,6 +66,13 @@ class Event(Struct, array_like=True):
         return State(self.state)
 
 
+class Jump(Struct, array_like=True):
+    """A jump of the clock."""
+
+    time: int  # after it
+    length: int
+
+
 class _Ranking(NamedTuple):
     """A decision of the learner: the record of it, and what the event needs to remember."""
 
@@ -83,6 +93,8 @@ class SlotState:
     def __init__(self, slot: str) -> None:
         self.slot = slot
         self.number = self.time = 0  # of the last record
+        self.link = origin(slot)  # likewise
+        self.jumps: list[Jump] = []
         self.settings: Settings | None = None
         self.since = 0  # the record that created the agent
         self._agent: Agent | None = None
@@ -367,6 +379,18 @@ class SlotState:
             if self.items.number(name) is None and not self.lists:
                 self._put(name, b"")
 
+    def _apply_clock_jump(self, _: None, body: ClockJump) -> None:
+        self.jumps = [*self.jumps, Jump(self.time, body.length)][-_MAX_JUMPS:]
+
+    def time_before(self, now: int, age: int) -> int:
+        """Return the time before which records are older than an age, not counting jumps of the clock."""
+        for jump in reversed(self.jumps):
+            if now - jump.time >= age:
+                break
+            age -= now - jump.time
+            now = jump.time - jump.length
+        return now - age
+
 
 def new_agent(config: SlotConfig, n_items: int) -> Agent:
     """Create the agent of a slot that knows some number of items."""
@@ -410,4 +434,5 @@ _APPLY: dict[type[Any], Callable[..., None]] = {
     Close: SlotState._apply_close,
     ItemsBody: SlotState._apply_items,
     Settings: SlotState._apply_settings,
+    ClockJump: SlotState._apply_clock_jump,
 }

@@ -27,6 +27,7 @@ from peekrank.service.core.clock import SECOND
 from peekrank.service.core.events import MISSING, Step, Trigger, Write, aggregate, pack_grades, step
 from peekrank.service.core.feedback import parse_grades, parse_shown
 from peekrank.service.core.slot_state import Event, SlotState, event_k
+from peekrank.service.event_log.chain import link
 from peekrank.service.event_log.records import (
     Body,
     Close,
@@ -68,8 +69,9 @@ class Slot:
         self._queue(event, body)
 
     def _queue(self, event: str | None, body: Body) -> None:
-        state = self.state
-        self.pending.append(Record(state.slot, state.number, self.now, record_type(body), event, encode(body)))
+        state, kind, content = self.state, record_type(body), encode(body)
+        state.link = link(state.link, state.number, self.now, kind, event, content)
+        self.pending.append(Record(state.slot, state.number, self.now, kind, event, content, state.link))
 
     # Rankings
 
@@ -422,4 +424,6 @@ def _features(item: str | messages.Item, n: int, d: int) -> bytes:
 
 def _check_numbers(row: bytes, field: str) -> None:
     if not (np.abs(np.frombuffer(row, dtype="<f4")) <= LARGEST_FEATURE).all():
-        raise problems.invalid(f"{field.removeprefix('$.')}: must be numbers up to {LARGEST_FEATURE:g}", field)
+        raise problems.invalid(
+            f"{field.removeprefix('$.')}: must be finite numbers up to {LARGEST_FEATURE:g}", field
+        )

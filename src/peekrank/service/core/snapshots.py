@@ -1,7 +1,8 @@
 """Snapshots: the state of a slot after a record, so that a start does not have to replay the whole log.
 
-The log is authoritative, not its snapshots. A snapshot has a checksum. If it is damaged, replay starts from the
-one before, or from the first record. Equal states have equal bytes, which `audit` compares.
+The log is authoritative, not its snapshots. A snapshot has a checksum of everything that is stored with it, and
+the link of its record. If it is damaged or belongs to another log, replay starts from the one before, or from the
+first record. Equal states have equal bytes, which `audit` compares.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import json
 import platform
 from collections import OrderedDict
+from collections.abc import Iterator
 from functools import cache
 from hashlib import sha256
 from importlib.metadata import version
@@ -22,9 +24,10 @@ from peekrank.engine import Agent
 from peekrank.service.core.activity import Activity
 from peekrank.service.core.items import Item, Items
 from peekrank.service.core.monitor import MonitorSnapshot, SlotMonitor
-from peekrank.service.core.slot_state import Event, SlotState
-from peekrank.service.event_log.records import FORMAT, Settings, decode
-from peekrank.service.event_log.store import Snapshot, Store
+from peekrank.service.core.slot_state import Event, Jump, SlotState
+from peekrank.service.event_log.chain import DamagedError, Head, check_order, check_record
+from peekrank.service.event_log.records import FORMAT, Record, Settings, decode
+from peekrank.service.event_log.store import Snapshot, Store, StoreError
 
 
 class _SavedState(Struct, array_like=True):
@@ -38,6 +41,7 @@ class _SavedState(Struct, array_like=True):
     open: list[Event]
     activity: Activity
     monitor: MonitorSnapshot
+    jumps: list[Jump] = []
 
 
 _ENCODER, _DECODER = msgspec.msgpack.Encoder(), msgspec.msgpack.Decoder(_SavedState)
@@ -68,10 +72,24 @@ def take_snapshot(state: SlotState) -> Snapshot:
             list(state.open.values()),
             state.activity,
             state.monitor.snapshot(),
+            state.jumps,
         )
     )
     about = json.dumps({"format": FORMAT, **machine()})
-    return Snapshot(state.slot, state.number, about, body, sha256(body).digest())
+    return sealed(Snapshot(state.slot, state.number, state.link, about, body, b""))
+
+
+def sealed(snapshot: Snapshot) -> Snapshot:
+    """Return a snapshot with the checksum of its other fields."""
+    return snapshot._replace(digest=sha256(_ENCODER.encode(snapshot[:-1])).digest())
+
+
+def take_checked_snapshot(state: SlotState) -> Snapshot:
+    """Take a snapshot, restore it, and compare the result. Raises ValueError if it differs."""
+    snapshot = take_snapshot(state)
+    if take_snapshot(restore(snapshot)) != snapshot:
+        raise ValueError("the restored state differs")
+    return snapshot
 
 
 def differences(one: bytes, other: bytes) -> list[str]:
@@ -83,71 +101,118 @@ def differences(one: bytes, other: bytes) -> list[str]:
 
 
 def restore(snapshot: Snapshot) -> SlotState:
-    """Restore a slot from a snapshot. Raises ValueError if the snapshot is damaged or too new."""
+    """Restore a slot from a snapshot. Raises ValueError, or any other error, if it is damaged or too new."""
+    check_digest(snapshot)
     about = json.loads(snapshot.about)
-    if about.get("format", 0) > FORMAT:
+    if about["format"] > FORMAT:
         raise ValueError(f"its format is {about['format']}, and this version of peekrank reads up to {FORMAT}")
-    if sha256(snapshot.body).digest() != snapshot.digest:
-        raise ValueError("the snapshot is damaged: its checksum does not match")
-    try:
-        saved: _SavedState = _DECODER.decode(snapshot.body)
-    except msgspec.MsgspecError as error:
-        raise ValueError(f"the snapshot cannot be read: {error}") from None
+    saved: _SavedState = _DECODER.decode(snapshot.body)
     state = SlotState(snapshot.slot)
-    state.number, state.time = snapshot.number, saved.time
+    state.number, state.link, state.time = snapshot.number, snapshot.link, saved.time
     state.since, state.settings, state.activity = saved.since, saved.settings, saved.activity
-    state.items = Items(saved.items)
+    state.items, state.jumps = Items(saved.items), saved.jumps
     state.agent = Agent.load(saved.agent, saved.settings.config.learner_object)
     state.monitor = SlotMonitor.restore(saved.monitor, state.name_of)
     state.open = OrderedDict((event.id, event) for event in saved.open)
     return state
 
 
+def check_digest(snapshot: Snapshot) -> None:
+    """Raise ValueError unless a snapshot has its checksum."""
+    if sealed(snapshot).digest != snapshot.digest:
+        raise ValueError("the snapshot is damaged: its checksum does not match")
+
+
+def usable_states(store: Store, slot: str) -> Iterator[SlotState | str]:
+    """Yield the states from which replay can start, newest first, and why a snapshot cannot be used.
+
+    Raises DamagedError if a snapshot is of a later record than the log has, because the log was cut.
+    """
+    snapshots = store.snapshots(slot)
+    head = store.heads().get(slot)
+    for snapshot in snapshots:
+        try:
+            state = restore(snapshot)
+            if head and snapshot.number <= head.last and store.link(slot, snapshot.number) != snapshot.link:
+                raise ValueError("it belongs to another log")
+        except StoreError:
+            raise
+        except Exception as error:
+            yield f"snapshot {snapshot.number} of slot {slot!r}: {error or type(error).__name__}"
+            continue
+        if head is None or snapshot.number > head.last:
+            last = head.last if head else 0
+            raise DamagedError(
+                f"the log of slot {slot!r} was cut: it ends with record {last}, but a snapshot is of record "
+                f"{snapshot.number}. Restore a backup"
+            )
+        yield state
+    if head is None or head.deleted == 0:
+        yield SlotState(slot)
+
+
 def initial_state(store: Store, slot: str) -> SlotState:
     """Return the state before the first record in the log: empty, or from the oldest snapshot."""
-    first, _ = store.ends(slot)
-    if first == 1:
-        return SlotState(slot)
-    usable = [snapshot for snapshot in store.snapshots(slot) if snapshot.number >= first - 1]
-    if not usable:
-        raise ValueError(
-            f"the log of slot {slot!r} starts with record {first}, and no snapshot covers the records before. "
-            "Restore a backup"
-        )
-    return restore(usable[-1])
+    states = [state for state in usable_states(store, slot) if not isinstance(state, str)]
+    if not states:
+        raise _no_start(store, slot)
+    return states[-1]
+
+
+def _no_start(store: Store, slot: str) -> ValueError:
+    return ValueError(
+        f"the log of slot {slot!r} starts with record {store.heads()[slot].deleted + 1}, and no snapshot is "
+        "usable. Restore a backup"
+    )
 
 
 def replay(store: Store, slot: str) -> tuple[SlotState, list[str]]:
     """Rebuild a slot from the newest usable snapshot. Returns it with the reasons why others were skipped."""
     skipped: list[str] = []
-    first, _ = store.ends(slot)
-    for snapshot in store.snapshots(slot):
-        try:
-            state = restore(snapshot)
-        except ValueError as error:
-            skipped.append(f"snapshot {snapshot.number} of slot {slot!r}: {error}")
-            continue
-        return catch_up(store, state), skipped
-    if first > 1:
-        raise ValueError(
-            f"the log of slot {slot!r} starts with record {first}, and no snapshot is usable. Restore a backup"
-        )
-    return catch_up(store, SlotState(slot)), skipped
+    for state in usable_states(store, slot):
+        if not isinstance(state, str):
+            return catch_up(store, state), skipped
+        skipped.append(state)
+    raise _no_start(store, slot)
 
 
 def catch_up(store: Store, state: SlotState, until: int | None = None) -> SlotState:
     """Apply the records that follow the state, up to a number or to the end of the log."""
-    for record in store.read(state.slot, state.number):
+    head = store.heads().get(state.slot)
+    for record in checked_records(store, state):
         if until is not None and record.number > until:
-            break
-        if record.number != state.number + 1:
-            raise ValueError(
-                f"the log of slot {state.slot!r} has a gap: record {record.number} follows record {state.number}"
-            )
-        try:
-            state.apply(record.number, record.time, record.event, decode(record))
-        except KeyError:
-            raise ValueError(
-                f"record {record.number} of slot {state.slot!r} is about event {record.event!r}, which is not open"
-            ) from None
+            return state
+        apply(state, record)
+    if until is None and head is not None:
+        check_end(state, head)
     return state
+
+
+def check_end(state: SlotState, head: Head) -> None:
+    """Raise DamagedError if a state does not have all records up to a head."""
+    if state.number < head.last or (state.number == head.last and state.link != head.link):
+        raise DamagedError(
+            f"the log of slot {state.slot!r} was cut: it ends with record {state.number}, but record {head.last} "
+            "was written"
+        )
+
+
+def checked_records(store: Store, state: SlotState) -> Iterator[Record]:
+    """Yield the records that follow the state, for the caller to apply. Raises DamagedError if one is damaged."""
+    for record in store.read(state.slot, state.number):
+        check_order(record, state.number, state.time)
+        check_record(record, state.link)
+        yield record
+        state.link = record.link
+
+
+def apply(state: SlotState, record: Record) -> None:
+    """Apply a record. Raises ValueError with its number if it cannot be applied."""
+    try:
+        state.apply(record.number, record.time, record.event, decode(record))
+    except KeyError:
+        raise ValueError(
+            f"record {record.number} of slot {state.slot!r} is about event {record.event!r}, which is not open"
+        ) from None
+    except ValueError as error:
+        raise ValueError(f"record {record.number} of slot {state.slot!r} cannot be applied: {error}") from None

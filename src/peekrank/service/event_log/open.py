@@ -24,7 +24,7 @@ def open_log(where: str, slots: Iterable[str] | None = None) -> Store:
     """Open a log for reading: a file or ``postgresql://...``. Raises ValueError if it or a slot is missing."""
     store = open_store(StoreConfig(url=where) if "://" in where else StoreConfig(path=where))
     try:
-        known = store.slots()
+        known = store.heads()
     except StoreError as error:
         raise ValueError(str(error)) from None
     for slot in slots or ():

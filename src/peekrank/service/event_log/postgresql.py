@@ -20,6 +20,15 @@ from urllib.parse import urlsplit
 import psycopg
 from psycopg import sql
 
+from peekrank.service.event_log.chain import (
+    DamagedError,
+    Head,
+    check_extent,
+    check_head,
+    check_record,
+    empty_head,
+    seal,
+)
 from peekrank.service.event_log.records import FORMAT, Record
 from peekrank.service.event_log.store import NotOwnerError, Snapshot, StoreError, store_method
 
@@ -27,19 +36,22 @@ _LOCKS = 0x7065656B  # "peek": first half of the keys of the advisory locks
 _TIMEOUT = 8  # seconds without a heartbeat after which the server drops an owner
 _HEARTBEAT = 1.5  # seconds
 _CHUNK = 1000  # records per read
+_DELETED = 10_000  # records per deletion, so that calls do not wait for long
 _TABLES = """
 CREATE TABLE IF NOT EXISTS peekrank_about (name text PRIMARY KEY, value bigint NOT NULL);
 CREATE TABLE IF NOT EXISTS peekrank_slots (
-    id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY, name text NOT NULL UNIQUE, epoch bigint NOT NULL DEFAULT 0
+    id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY, name text NOT NULL UNIQUE,
+    epoch bigint NOT NULL DEFAULT 0,
+    deleted bigint NOT NULL, anchor bytea NOT NULL, last bigint NOT NULL, link bytea NOT NULL, seal bytea NOT NULL
 );
 CREATE TABLE IF NOT EXISTS peekrank_log (
     slot integer NOT NULL REFERENCES peekrank_slots, number bigint NOT NULL, time bigint NOT NULL,
-    kind smallint NOT NULL, event text, body bytea NOT NULL, PRIMARY KEY (slot, number)
+    kind smallint NOT NULL, event text, body bytea NOT NULL, link bytea NOT NULL, PRIMARY KEY (slot, number)
 );
 CREATE INDEX IF NOT EXISTS peekrank_events ON peekrank_log (event) WHERE event IS NOT NULL;
 CREATE TABLE IF NOT EXISTS peekrank_snapshots (
-    slot integer NOT NULL REFERENCES peekrank_slots, number bigint NOT NULL, about text NOT NULL,
-    body bytea NOT NULL, digest bytea NOT NULL, PRIMARY KEY (slot, number)
+    slot integer NOT NULL REFERENCES peekrank_slots, number bigint NOT NULL, link bytea NOT NULL,
+    about text NOT NULL, body bytea NOT NULL, digest bytea NOT NULL, PRIMARY KEY (slot, number)
 );
 """
 _OPTIONS = {
@@ -73,6 +85,7 @@ class PostgreSQLStore:
         self._lock = RLock()
         self._epochs: dict[int, int] = {}  # of the owned slots, by their numbers
         self._ids: dict[str, int] = {}
+        self._heads: dict[str, Head] = {}  # of the owned slots, after the last commit
         self._stopped = Event()
 
     @property
@@ -90,7 +103,7 @@ class PostgreSQLStore:
 
     @_method
     def acquire(self) -> None:
-        """Become the owner of all slots. Raises NotOwnerError if another process owns one of them."""
+        """Become the owner of all slots, and check them. Raises NotOwnerError if another process owns one."""
         if self._epochs:
             self._disconnect()
         connection = self._connected()
@@ -106,6 +119,12 @@ class PostgreSQLStore:
             (list(self._names),),
         )
         self._epochs = {int(slot): int(epoch) for slot, epoch in raised}
+        try:
+            self.check()
+        except DamagedError:
+            self._disconnect()
+            raise
+        self._heads = {slot: head for slot, head in self.heads().items() if slot in self._names}
         for state in ("idle_session", "idle_in_transaction_session"):
             connection.execute(f"SET {state}_timeout = '{_TIMEOUT}s'")
         self._stopped = Event()
@@ -116,10 +135,18 @@ class PostgreSQLStore:
             connection.execute("SELECT pg_advisory_xact_lock(%s, 0)", (_LOCKS,))  # one process at a time
             connection.execute(_TABLES)
             connection.execute(
-                "INSERT INTO peekrank_about VALUES ('format', %s) ON CONFLICT DO NOTHING", (FORMAT,)
+                "INSERT INTO peekrank_about VALUES ('format', %s), ('slots', 0) ON CONFLICT DO NOTHING", (FORMAT,)
             )
             for slot in self._names:
-                connection.execute("INSERT INTO peekrank_slots (name) VALUES (%s) ON CONFLICT DO NOTHING", (slot,))
+                head = empty_head(slot)
+                made = connection.execute(
+                    "INSERT INTO peekrank_slots (name, deleted, anchor, last, link, seal) "
+                    "VALUES (%s, %s, %s, %s, %s, %s) ON CONFLICT DO NOTHING",
+                    (slot, *head, seal(slot, head)),
+                )
+                connection.execute(
+                    "UPDATE peekrank_about SET value = value + %s WHERE name = 'slots'", (made.rowcount,)
+                )
 
     def _send_heartbeats(self, stopped: Event) -> None:
         """Send heartbeats, so that the server can tell an idle owner from a suspended one."""
@@ -139,7 +166,7 @@ class PostgreSQLStore:
             raise NotOwnerError(f"{self.name}: this process does not own the log, or lost its connection")
         with self._connection.transaction():
             epochs = self._connection.execute(
-                "SELECT id, epoch FROM peekrank_slots WHERE id = ANY(%s) FOR SHARE", (list(self._epochs),)
+                "SELECT id, epoch FROM peekrank_slots WHERE id = ANY(%s) FOR NO KEY UPDATE", (list(self._epochs),)
             )
             if dict(epochs.fetchall()) != self._epochs:
                 raise NotOwnerError(f"another process has taken over {self.name}")
@@ -150,20 +177,35 @@ class PostgreSQLStore:
     @_method
     def append(self, records: Sequence[Record]) -> None:
         """Store records in one transaction, if this process still owns their slots."""
-        slots, numbers, times, kinds, events, bodies = zip(*records, strict=True)
+        slots, numbers, times, kinds, events, bodies, links = zip(*records, strict=True)
+        last = {record.slot: record for record in records}
+        heads = self._heads | {
+            slot: self._heads[slot]._replace(last=one.number, link=one.link)
+            for slot, one in last.items()
+            if slot in self._heads
+        }
         with self._writing() as connection:
             connection.execute(
-                "INSERT INTO peekrank_log SELECT * FROM "
-                "unnest(%s::integer[], %s::bigint[], %s::bigint[], %s::smallint[], %s::text[], %s::bytea[])",
+                "WITH heads AS (UPDATE peekrank_slots AS one "
+                "SET last = new.last, link = new.link, seal = new.seal "
+                "FROM unnest(%s::text[], %s::bigint[], %s::bytea[], %s::bytea[]) AS new (name, last, link, seal) "
+                "WHERE one.name = new.name) INSERT INTO peekrank_log SELECT * FROM unnest(%s::integer[], "
+                "%s::bigint[], %s::bigint[], %s::smallint[], %s::text[], %s::bytea[], %s::bytea[])",
                 (
+                    [*last],
+                    [heads[slot].last for slot in last],
+                    [heads[slot].link for slot in last],
+                    [seal(slot, heads[slot]) for slot in last],
                     [self._id(slot) for slot in slots],
                     [*numbers],
                     [*times],
                     [*map(int, kinds)],
                     [*events],
                     [*bodies],
+                    [*links],
                 ),
             )
+        self._heads = heads
 
     def read(self, slot: str, after: int = 0) -> Iterator[Record]:
         """Yield the records of a slot after a number, in chunks."""
@@ -174,7 +216,7 @@ class PostgreSQLStore:
     @_method
     def _read_chunk(self, slot: str, after: int) -> list[Record]:
         rows = self._reading().execute(
-            "SELECT number, time, kind, event, body FROM peekrank_log WHERE slot = %s AND number > %s "
+            "SELECT number, time, kind, event, body, link FROM peekrank_log WHERE slot = %s AND number > %s "
             "ORDER BY number LIMIT %s",
             (self._id(slot), after, _CHUNK),
         )
@@ -182,18 +224,57 @@ class PostgreSQLStore:
 
     @_method
     def event_records(self, event: str) -> list[Record]:
-        """Return all records of an event."""
+        """Return all records of an event, in order, after checking them."""
         rows = self._reading().execute(
-            "SELECT name, number, time, kind, event, body FROM peekrank_log JOIN peekrank_slots ON id = slot "
-            "WHERE event = %s ORDER BY slot, number",
+            "SELECT name, one.number, one.time, one.kind, one.event, one.body, one.link, before.link, deleted, "
+            "anchor FROM peekrank_log AS one JOIN peekrank_slots ON id = one.slot "
+            "LEFT JOIN peekrank_log AS before ON before.slot = one.slot AND before.number = one.number - 1 "
+            "WHERE one.event = %s ORDER BY one.slot, one.number",
             (event,),
         )
-        return [Record(*row) for row in rows]
+        records = []
+        for *record, before, deleted, anchor in rows:
+            records.append(Record(*record))
+            check_record(records[-1], anchor if records[-1].number == deleted + 1 else before)
+        return records
 
     @_method
-    def slots(self) -> list[str]:
-        """Return the names of all slots that have a record."""
-        return [name for (name,) in self._reading().execute("SELECT name FROM peekrank_slots ORDER BY id")]
+    def check(self) -> None:
+        """Check the head and the extent of each slot's log. The database checks its own files."""
+        self.heads()
+        rows = self._reading().execute(  # one statement, because other owners may be writing
+            "SELECT name, deleted, anchor, last, link, "
+            "COALESCE((SELECT min(number) FROM peekrank_log WHERE slot = id), 1), "
+            "COALESCE((SELECT max(number) FROM peekrank_log WHERE slot = id), 0) FROM peekrank_slots"
+        )
+        for name, *head, first, last in rows:
+            check_extent(name, Head(*head), first, max(last, head[0]))
+
+    @_method
+    def heads(self) -> dict[str, Head]:
+        """Return the extent of each slot's log."""
+        rows = self._reading().execute(
+            "SELECT name, deleted, anchor, last, link, seal FROM peekrank_slots ORDER BY id"
+        )
+        heads = {}
+        for name, *head, own in rows:
+            heads[name] = Head(*head)
+            check_head(name, heads[name], own)
+        count = self._one("SELECT value FROM peekrank_about WHERE name = 'slots'", ())
+        if len(heads) != count:
+            raise DamagedError(f"{self.name} has {len(heads)} slots, but was written with {count}: rows are lost")
+        return heads
+
+    @_method
+    def link(self, slot: str, number: int) -> bytes:
+        """Return the link of a record, also of the last deleted one, or nothing if there is none."""
+        head = self.heads().get(slot)
+        if head is None or number == head.deleted:
+            return b"" if head is None else head.anchor
+        found = self._one(
+            "SELECT link FROM peekrank_log WHERE slot = %s AND number = %s", (self._id(slot), number)
+        )
+        return b"" if found is None else bytes(found)
 
     @_method
     def ends(self, slot: str) -> tuple[int, int]:
@@ -212,9 +293,10 @@ class PostgreSQLStore:
         slot = self._id(snapshot.slot)
         with self._writing() as connection:
             connection.execute(
-                "INSERT INTO peekrank_snapshots VALUES (%s, %s, %s, %s, %s) ON CONFLICT (slot, number) DO UPDATE "
-                "SET about = excluded.about, body = excluded.body, digest = excluded.digest",
-                (slot, snapshot.number, snapshot.about, snapshot.body, snapshot.digest),
+                "INSERT INTO peekrank_snapshots VALUES (%s, %s, %s, %s, %s, %s) ON CONFLICT (slot, number) "
+                "DO UPDATE SET link = excluded.link, about = excluded.about, body = excluded.body, "
+                "digest = excluded.digest",
+                (slot, snapshot.number, snapshot.link, snapshot.about, snapshot.body, snapshot.digest),
             )
             connection.execute(
                 "DELETE FROM peekrank_snapshots WHERE slot = %(slot)s AND number NOT IN "
@@ -226,7 +308,8 @@ class PostgreSQLStore:
     def snapshots(self, slot: str) -> list[Snapshot]:
         """Return the snapshots of a slot, newest first."""
         rows = self._reading().execute(
-            "SELECT number, about, body, digest FROM peekrank_snapshots WHERE slot = %s ORDER BY number DESC",
+            "SELECT number, link, about, body, digest FROM peekrank_snapshots WHERE slot = %s "
+            "ORDER BY number DESC",
             (self._id(slot),),
         )
         return [Snapshot(slot, *row) for row in rows]
@@ -234,14 +317,24 @@ class PostgreSQLStore:
     @_method
     def delete_records(self, slot: str, up_to: int, before: int) -> int:
         """Delete old records, at most 10,000 at a time, so that calls do not wait for long."""
+        head = self._heads.get(slot, empty_head(slot))
         with self._writing() as connection:
-            deleted = connection.execute(
-                "DELETE FROM peekrank_log WHERE slot = %(slot)s AND number IN (SELECT number FROM peekrank_log "
-                "WHERE slot = %(slot)s AND number <= (SELECT max(number) FROM peekrank_log WHERE slot = %(slot)s "
-                "AND number <= %(up_to)s AND time < %(before)s) ORDER BY number LIMIT 10000)",
-                {"slot": self._id(slot), "up_to": up_to, "before": before},
+            last = self._one(
+                "SELECT max(number) FROM peekrank_log WHERE slot = %s AND number <= %s AND time < %s",
+                (self._id(slot), min(up_to, head.deleted + _DELETED), before),
             )
-            return deleted.rowcount
+            if last is None:
+                return 0
+            head = head._replace(deleted=last, anchor=self.link(slot, last))
+            deleted = connection.execute(
+                "DELETE FROM peekrank_log WHERE slot = %s AND number <= %s", (self._id(slot), last)
+            )
+            connection.execute(
+                "UPDATE peekrank_slots SET deleted = %s, anchor = %s, seal = %s WHERE id = %s",
+                (head.deleted, head.anchor, seal(slot, head), self._id(slot)),
+            )
+        self._heads[slot] = head
+        return deleted.rowcount
 
     @_method
     def size(self) -> int:
@@ -287,14 +380,14 @@ class PostgreSQLStore:
         return self._one("SELECT to_regclass('peekrank_snapshots')", ()) is not None
 
     def _check_format(self) -> None:
-        """Raise StoreError if a newer version wrote the log."""
+        """Raise StoreError if another version wrote the log."""
         if not self._has_tables():
             return
-        version = self._one("SELECT value FROM peekrank_about WHERE name = 'format'", ()) or FORMAT
-        if version > FORMAT:
+        version = self._one("SELECT value FROM peekrank_about WHERE name = 'format'", ())
+        if version != FORMAT:
             raise StoreError(
-                f"{self.name} has format {version}, and this version of peekrank reads up to {FORMAT}. Install a "
-                "newer version"
+                f"{self.name} has format {version}, and this version of peekrank reads format {FORMAT}. Install "
+                "the version that wrote it"
             )
 
     def _id(self, slot: str) -> int:
@@ -319,7 +412,7 @@ class PostgreSQLStore:
     def _disconnect(self) -> None:
         self._stopped.set()
         connection, self._connection = self._connection, None
-        self._epochs, self._ids = {}, {}
+        self._epochs, self._ids, self._heads = {}, {}, {}
         if connection is not None:
             with suppress(psycopg.Error):
                 connection.close()

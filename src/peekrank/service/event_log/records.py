@@ -16,7 +16,7 @@ from msgspec import Struct
 from peekrank.service.config import SlotConfig
 from peekrank.types import Floats, Ints
 
-FORMAT = 1  # version of records and snapshots
+FORMAT = 2  # version of records and snapshots
 
 
 class RecordType(IntEnum):
@@ -28,6 +28,7 @@ class RecordType(IntEnum):
     CLOSE = 4
     ITEM = 5
     CONFIG = 6
+    CLOCK = 7
 
 
 class Record(NamedTuple):
@@ -39,6 +40,7 @@ class Record(NamedTuple):
     kind: int
     event: str | None  # the event that it belongs to
     body: bytes
+    link: bytes = b""  # checksum (`chain.link`)
 
 
 class Ranked(Struct, array_like=True):
@@ -98,7 +100,13 @@ class Settings(Struct, array_like=True):
     key: int
 
 
-Body = Ranked | Shown | Feedback | Close | Items | Settings
+class ClockJump(Struct, array_like=True):
+    """The clock moved forward further than time is known to have passed."""
+
+    length: int  # microseconds
+
+
+Body = Ranked | Shown | Feedback | Close | Items | Settings | ClockJump
 RECORD_TYPES: dict[int, type[Any]] = {
     RecordType.RANK: Ranked,
     RecordType.SHOWN: Shown,
@@ -106,6 +114,7 @@ RECORD_TYPES: dict[int, type[Any]] = {
     RecordType.CLOSE: Close,
     RecordType.ITEM: Items,
     RecordType.CONFIG: Settings,
+    RecordType.CLOCK: ClockJump,
 }
 _TYPE_OF = {body: kind for kind, body in RECORD_TYPES.items()}
 _DECODERS = {kind: msgspec.msgpack.Decoder(body) for kind, body in RECORD_TYPES.items()}

@@ -2,6 +2,7 @@
 
 ``synchronous = "full"`` waits for the disk, so that they also survive a power cut. The primary key
 of a record holds its slot and number in one integer, so that appends go to the end and a slot is read in order.
+`sqlite_checks` and `head_file` find damage.
 """
 
 from __future__ import annotations
@@ -14,24 +15,26 @@ from pathlib import Path
 from threading import RLock
 from typing import Any
 
+import structlog
+
+from peekrank.service.event_log.chain import DamagedError, Head, check_record, empty_head, seal
+from peekrank.service.event_log.head_file import HeadFile
 from peekrank.service.event_log.records import FORMAT, Record
+from peekrank.service.event_log.sqlite_checks import (
+    SLOT,
+    TABLES,
+    check_file,
+    check_kind,
+    check_schema,
+    check_written,
+    ends,
+    read_heads,
+)
 from peekrank.service.event_log.store import NotOwnerError, Snapshot, StoreError, store_method
 
-_SLOT = 2**40  # larger than any record number
-_TABLES = """
-CREATE TABLE IF NOT EXISTS about (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS slots (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
-CREATE TABLE IF NOT EXISTS log (
-    id INTEGER PRIMARY KEY, time INTEGER NOT NULL, kind INTEGER NOT NULL, event TEXT, body BLOB NOT NULL
-);
-CREATE INDEX IF NOT EXISTS events ON log (event) WHERE event IS NOT NULL;
-CREATE TABLE IF NOT EXISTS snapshots (
-    id INTEGER PRIMARY KEY, about TEXT NOT NULL, body BLOB NOT NULL, digest BLOB NOT NULL
-);
-INSERT OR IGNORE INTO about VALUES ('epoch', 0);
-"""
-_SQLITE = b"SQLite format 3\0"  # first bytes of a SQLite file
 _CHUNK = 1000  # records per read
+_DELETED = 10_000  # records per deletion, so that calls do not wait for long
+_log = structlog.get_logger()
 
 
 _method = store_method(sqlite3.Error)
@@ -58,6 +61,8 @@ class SQLiteStore:
         self._reader: sqlite3.Connection | None = None
         self._lock = RLock()
         self._ids: dict[str, int] = {}
+        self._heads: dict[str, Head] = {}  # of the owner, after its last commit
+        self._head_file = HeadFile(Path(f"{self.path}-head"))
 
     @property
     def epoch(self) -> int:
@@ -69,22 +74,65 @@ class SQLiteStore:
 
     @_method
     def acquire(self) -> None:
-        """Become the owner: take a lock that ends with the process, and raise the epoch."""
+        """Become the owner: take a lock that ends with the process, check the file, and raise the epoch."""
         self.close()
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self._take_lock()
         try:
+            written = self._head_file.read()
+            if not self.path.exists():
+                self._create(known=bool(written))
             self._writer = self._connect(write=True)
             self._inode = self.path.stat().st_ino
-            self._check_format(self._writer)
-            self._writer.executescript(f"PRAGMA journal_mode = WAL; {_TABLES}")
+            check_schema(self._writer, self.path)
+            self._writer.execute("PRAGMA journal_mode = WAL")
+            check_file(self._writer, self.path)
+            heads = read_heads(self._writer)
+            self._check_head_file(heads, written)
             with _Transaction(self._writer) as writer:
-                writer.execute("INSERT OR IGNORE INTO about VALUES ('format', ?)", (FORMAT,))
                 writer.execute("UPDATE about SET value = value + 1 WHERE name = 'epoch'")
                 self._epoch = _one(writer, "SELECT value FROM about WHERE name = 'epoch'")
+            self._ids = {slot: number for slot, (number, _) in heads.items()}
+            self._heads = {slot: head for slot, (_, head) in heads.items()}
         except BaseException:
             self.close()
             raise
+
+    def _create(self, *, known: bool) -> None:
+        """Create a log, whole or not at all, so that an empty file is never a log."""
+        if self._epoch or known:
+            raise StoreError(
+                f"{self.path} was deleted or replaced. Restore a backup, or delete {self.path.name}-head as well "
+                "to begin a new log"
+            )
+        part = self.path.with_name(f".{self.path.name}.{os.getpid()}.part")
+        part.unlink(missing_ok=True)
+        try:
+            os.close(os.open(part, os.O_WRONLY | os.O_CREAT, 0o600))
+            with closing(sqlite3.connect(part)) as connection:
+                connection.executescript(TABLES)
+                rows = [("format", FORMAT), ("epoch", 0), ("slots", 0)]
+                connection.executemany("INSERT INTO about VALUES (?, ?)", rows)
+                connection.commit()
+            part.replace(self.path)
+        finally:
+            part.unlink(missing_ok=True)
+
+    def _check_head_file(
+        self, heads: dict[str, tuple[int, Head]], written: dict[str, tuple[int, bytes]] | None
+    ) -> None:
+        if written is None:
+            if self._head_file.path.exists():
+                _log.warning("head file damaged", file=str(self._head_file.path), action="it is written again")
+            elif heads:
+                _log.warning("head file missing", file=str(self._head_file.path), action="it is written again")
+            return
+        try:
+            check_written(self._reading(), heads, written, self.path)
+        except DamagedError as error:
+            if self._synchronous == "full":
+                raise
+            _log.warning("records missing", reason=str(error), action="with 'normal', a power cut may lose them")
 
     def _take_lock(self) -> None:
         guard = sqlite3.connect(f"{self.path}.lock", timeout=0, isolation_level=None, check_same_thread=False)
@@ -102,8 +150,8 @@ class SQLiteStore:
         self._guard = guard
 
     def _connect(self, *, write: bool) -> sqlite3.Connection:
-        self._check_kind()
-        mode = "ro" if not write else "rw" if self._epoch else "rwc"  # do not recreate a log that was deleted
+        check_kind(self.path)
+        mode = "rw" if write else "ro"
         connection = sqlite3.connect(
             f"{self.path.absolute().as_uri()}?mode={mode}",
             uri=True,
@@ -111,33 +159,10 @@ class SQLiteStore:
             isolation_level=None,
             check_same_thread=False,
         )
+        connection.text_factory = _text
         connection.execute(f"PRAGMA synchronous = {self._synchronous.upper()}")
         connection.execute("PRAGMA cache_size = -65536")
         return connection
-
-    def _check_kind(self) -> None:
-        """Raise StoreError if the file is not a SQLite database."""
-        if self.path.is_file():
-            with self.path.open("rb") as file:
-                if file.read(len(_SQLITE)) not in (b"", _SQLITE):
-                    raise StoreError(
-                        f"{self.path} is not the log of a service. The log is the SQLite file at store.path in "
-                        "the service's configuration, by default peekrank.db"
-                    )
-
-    def _check_format(self, connection: sqlite3.Connection) -> None:
-        """Raise StoreError if a newer version wrote the file, or if it is not a log."""
-        tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-        if tables and not {"about", "log"} <= tables:
-            raise StoreError(f"{self.path} is a database, but not the log of a service")
-        if not tables:
-            return
-        version = _one(connection, "SELECT value FROM about WHERE name = 'format'") or FORMAT
-        if version > FORMAT:
-            raise StoreError(
-                f"{self.path} has format {version}, and this version of peekrank reads up to {FORMAT}. Install a "
-                "newer version"
-            )
 
     def _reading(self) -> sqlite3.Connection:
         if self._writer is not None:
@@ -146,7 +171,7 @@ class SQLiteStore:
             if not self.path.is_file():
                 raise StoreError(f"{self.path}: no such file")
             self._reader = self._connect(write=False)
-            self._check_format(self._reader)
+            check_schema(self._reader, self.path)
         return self._reader
 
     @_method
@@ -155,10 +180,33 @@ class SQLiteStore:
         if self._writer is None:
             raise NotOwnerError(f"{self.path} is open for reading only")
         self._check_file()
-        rows = [(self._offset(r.slot) + r.number, r.time, r.kind, r.event, r.body) for r in records]
+        last = {record.slot: record for record in records}
+        heads = {slot: self._heads.get(slot) or empty_head(slot) for slot in last}
+        heads = {slot: heads[slot]._replace(last=one.number, link=one.link) for slot, one in last.items()}
+        ids = {slot: self._ids.get(slot, 0) for slot in last}
+        first_new = max(self._ids.values(), default=0) + 1
+        new = {slot: number for number, slot in enumerate((slot for slot in ids if not ids[slot]), first_new)}
+        ids |= new
+        rows = [(ids[r.slot] * SLOT + r.number, r.time, r.kind, r.event, r.body, r.link) for r in records]
         with _Transaction(self._writer) as writer:
             self._check_epoch(writer)
-            writer.executemany("INSERT INTO log VALUES (?, ?, ?, ?, ?)", rows)
+            writer.executemany("INSERT INTO log VALUES (?, ?, ?, ?, ?, ?)", rows)
+            for slot, number in new.items():
+                row = (number, slot, *heads[slot], seal(slot, heads[slot]))
+                writer.execute("INSERT INTO slots VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+                writer.execute("UPDATE about SET value = value + 1 WHERE name = 'slots'")
+            for slot, head in heads.items():
+                if slot not in new:
+                    self._update_head(writer, slot, head)
+        self._ids |= new
+        self._heads |= heads
+        self._head_file.write(self._heads)
+
+    def _update_head(self, writer: sqlite3.Connection, slot: str, head: Head) -> None:
+        writer.execute(
+            "UPDATE slots SET deleted = ?, anchor = ?, last = ?, link = ?, seal = ? WHERE id = ?",
+            (*head, seal(slot, head), self._ids[slot]),
+        )
 
     def _check_file(self) -> None:
         """Raise StoreError if the file was deleted or moved. SQLite would write to it anyway."""
@@ -170,16 +218,10 @@ class SQLiteStore:
             raise NotOwnerError(f"another process has taken over {self.path}")
 
     def _offset(self, slot: str) -> int:
-        """Return the first key of a slot's records. A new slot gets its own range."""
-        if slot not in self._ids:
-            connection = self._reading()
-            row = connection.execute("SELECT id FROM slots WHERE name = ?", (slot,)).fetchone()
-            if row is None:
-                if self._writer is None:
-                    return -_SLOT
-                row = (connection.execute("INSERT INTO slots (name) VALUES (?)", (slot,)).lastrowid,)
-            self._ids[slot] = int(row[0])
-        return self._ids[slot] * _SLOT
+        """Return the first key of a slot's records."""
+        if slot not in self._ids and self._writer is None:
+            self._ids = {name: number for name, (number, _) in read_heads(self._reading()).items()}
+        return self._ids.get(slot, -1) * SLOT
 
     def read(self, slot: str, after: int = 0) -> Iterator[Record]:
         """Yield the records of a slot after a number, in chunks."""
@@ -191,36 +233,56 @@ class SQLiteStore:
     def _read_chunk(self, slot: str, after: int) -> list[Record]:
         first = self._offset(slot)
         rows = self._reading().execute(
-            "SELECT id, time, kind, event, body FROM log WHERE id > ? AND id < ? ORDER BY id LIMIT ?",
-            (first + after, first + _SLOT, _CHUNK),
+            "SELECT id, time, kind, event, body, link FROM log WHERE id > ? AND id < ? ORDER BY id LIMIT ?",
+            (first + after, first + SLOT, _CHUNK),
         )
         return [Record(slot, key - first, *rest) for key, *rest in rows]
 
     @_method
     def event_records(self, event: str) -> list[Record]:
-        """Return all records of an event."""
+        """Return all records of an event, in order, after checking them."""
         rows = self._reading().execute(
-            "SELECT slots.name, log.id % ?, time, kind, event, body FROM log JOIN slots ON slots.id = log.id / ? "
-            "WHERE event = ? ORDER BY log.id",
-            (_SLOT, _SLOT, event),
+            "SELECT one.id, one.time, one.kind, one.event, one.body, one.link, before.link FROM log AS one "
+            "LEFT JOIN log AS before ON before.id = one.id - 1 WHERE one.event = ? ORDER BY one.id",
+            (event,),
         )
-        return [Record(*row) for row in rows]
+        records, heads = [], {}
+        for key, *rest, before in rows.fetchall():
+            heads = heads or {number: (slot, head) for slot, (number, head) in read_heads(self._reading()).items()}
+            slot, head = heads[key // SLOT]
+            records.append(Record(slot, key % SLOT, *rest))
+            check_record(records[-1], head.anchor if key % SLOT == head.deleted + 1 else before)
+        return records
 
     @_method
-    def slots(self) -> list[str]:
-        """Return the names of all slots that have a record."""
-        return [name for (name,) in self._reading().execute("SELECT name FROM slots ORDER BY id")]
+    def check(self) -> None:
+        """Check the file's structure and indices, the extent of each slot, and the head file."""
+        written, reader = self._head_file.read(), self._reading()
+        reader.execute("BEGIN")  # the owner may be writing
+        try:
+            check_file(reader, self.path)
+            check_written(reader, read_heads(reader), written or {}, self.path)
+        finally:
+            reader.execute("ROLLBACK")
+
+    @_method
+    def heads(self) -> dict[str, Head]:
+        """Return the extent of each slot's log."""
+        return {slot: head for slot, (_, head) in read_heads(self._reading()).items()}
+
+    @_method
+    def link(self, slot: str, number: int) -> bytes:
+        """Return the link of a record, also of the last deleted one, or nothing if there is none."""
+        head = self.heads().get(slot)
+        if head is None or number == head.deleted:
+            return b"" if head is None else head.anchor
+        found = _one(self._reading(), "SELECT link FROM log WHERE id = ?", (self._offset(slot) + number,))
+        return b"" if found is None else bytes(found)
 
     @_method
     def ends(self, slot: str) -> tuple[int, int]:
         """Return the numbers of the first and last record."""
-        first = self._offset(slot)
-        rows = self._reading().execute(
-            "SELECT min(id), max(id) FROM log WHERE id > ? AND id < ?",
-            (first, first + _SLOT),
-        )
-        low, high = rows.fetchone()
-        return (1, 0) if low is None else (low - first, high - first)
+        return ends(self._reading(), self._offset(slot))
 
     @_method
     def save_snapshot(self, snapshot: Snapshot) -> None:
@@ -231,13 +293,13 @@ class SQLiteStore:
         with _Transaction(self._writer) as writer:
             self._check_epoch(writer)
             writer.execute(
-                "INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?, ?)",
-                (first + snapshot.number, snapshot.about, snapshot.body, snapshot.digest),
+                "INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?, ?, ?)",
+                (first + snapshot.number, snapshot.link, snapshot.about, snapshot.body, snapshot.digest),
             )
             writer.execute(
                 "DELETE FROM snapshots WHERE id > ?1 AND id < ?2 AND id NOT IN "
                 "(SELECT id FROM snapshots WHERE id > ?1 AND id < ?2 ORDER BY id DESC LIMIT 2)",
-                (first, first + _SLOT),
+                (first, first + SLOT),
             )
 
     @_method
@@ -245,8 +307,8 @@ class SQLiteStore:
         """Return the snapshots of a slot, newest first."""
         first = self._offset(slot)
         rows = self._reading().execute(
-            "SELECT id, about, body, digest FROM snapshots WHERE id > ? AND id < ? ORDER BY id DESC",
-            (first, first + _SLOT),
+            "SELECT id, link, about, body, digest FROM snapshots WHERE id > ? AND id < ? ORDER BY id DESC",
+            (first, first + SLOT),
         )
         return [Snapshot(slot, key - first, *rest) for key, *rest in rows]
 
@@ -263,14 +325,16 @@ class SQLiteStore:
         )
         if last is None:
             return 0
+        head = self._heads[slot]
+        last = min(last, first + head.deleted + _DELETED)
+        link = _one(self._writer, "SELECT link FROM log WHERE id = ?", (last,))
+        head = head._replace(deleted=last - first, anchor=link)
         with _Transaction(self._writer) as writer:
             self._check_epoch(writer)
-            deleted = writer.execute(
-                "DELETE FROM log WHERE id IN (SELECT id FROM log WHERE id > ? AND id <= ? "
-                "ORDER BY id LIMIT 10000)",
-                (first, last),
-            )
-            return deleted.rowcount
+            deleted = writer.execute("DELETE FROM log WHERE id > ? AND id <= ?", (first, last))
+            self._update_head(writer, slot, head)
+        self._heads[slot] = head
+        return deleted.rowcount
 
     @_method
     def size(self) -> int:
@@ -283,8 +347,9 @@ class SQLiteStore:
         """Copy the log to another file while it is in use. The copy appears complete or not at all."""
         part = target.with_name(f".{target.name}.{os.getpid()}.part")
         with closing(self._connect(write=False)) as source:
-            self._check_format(source)
+            check_schema(source, self.path)
             try:
+                os.close(os.open(part, os.O_WRONLY | os.O_CREAT, 0o600))
                 with closing(sqlite3.connect(part)) as copy:
                     source.backup(copy, pages=4096, sleep=0.001)
                 part.replace(target)
@@ -300,7 +365,13 @@ class SQLiteStore:
                     with suppress(sqlite3.Error):
                         connection.close()
             self._reader = self._writer = self._guard = None
-            self._ids = {}
+            self._ids, self._heads = {}, {}
+            self._head_file.close()
+
+
+def _text(data: bytes) -> str:
+    """Decode text that may be damaged."""
+    return data.decode("utf-8", "surrogateescape")
 
 
 def _one(connection: sqlite3.Connection, query: str, values: Sequence[Any] = ()) -> Any:

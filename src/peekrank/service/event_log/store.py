@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import wraps
 from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
+from peekrank.service.event_log.chain import Head
 from peekrank.service.event_log.records import Record
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -47,16 +48,17 @@ class Snapshot(NamedTuple):
 
     slot: str
     number: int  # of its last record
+    link: bytes  # of that record
     about: str  # JSON: format, CPU, versions
     body: bytes
-    digest: bytes  # SHA-256 of the body
+    digest: bytes  # SHA-256 of all other fields
 
 
 class Store(Protocol):
     """A store of logs, one per slot. One process at a time owns it. Any number may read it.
 
     Writes are fenced: `acquire` raises the epoch, and `append` fails once another process has raised it. All
-    methods raise StoreError if the store fails.
+    methods raise StoreError if the store fails, and DamagedError if the log was changed after it was written.
     """
 
     @property
@@ -70,7 +72,7 @@ class Store(Protocol):
         ...
 
     def acquire(self) -> None:
-        """Become the owner. Raises NotOwnerError if another process is."""
+        """Check the store, and become the owner. Raises NotOwnerError if another process is."""
         ...
 
     def append(self, records: Sequence[Record]) -> None:
@@ -82,11 +84,19 @@ class Store(Protocol):
         ...
 
     def event_records(self, event: str) -> list[Record]:
-        """Return all records of an event, in order."""
+        """Return all records of an event, in order, after checking them."""
         ...
 
-    def slots(self) -> list[str]:
-        """Return the names of all slots that have a record."""
+    def check(self) -> None:
+        """Check everything but the records themselves."""
+        ...
+
+    def heads(self) -> dict[str, Head]:
+        """Return the extent of each slot's log."""
+        ...
+
+    def link(self, slot: str, number: int) -> bytes:
+        """Return the link of a record, also of the last deleted one, or nothing if there is none."""
         ...
 
     def ends(self, slot: str) -> tuple[int, int]:
