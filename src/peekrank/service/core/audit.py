@@ -60,7 +60,7 @@ def audit_slot(store: Store, slot: str) -> Audit:
     """Check each record of a slot, replay them, and compare the state at each snapshot."""
     try:
         return _audit(store, slot)
-    except DamagedError as error:
+    except ValueError as error:
         return Audit(slot, 1, 0, (), (str(error),), 0, ())
 
 

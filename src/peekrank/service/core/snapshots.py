@@ -138,7 +138,7 @@ def usable_states(store: Store, slot: str) -> Iterator[SlotState | str]:
         except StoreError:
             raise
         except Exception as error:
-            yield f"snapshot {snapshot.number} of slot {slot!r}: {error or type(error).__name__}"
+            yield f"snapshot {snapshot.number} of slot {slot!r}: {str(error) or type(error).__name__}"
             continue
         if head is None or snapshot.number > head.last:
             last = head.last if head else 0

@@ -246,7 +246,8 @@ class SQLiteStore:
             "LEFT JOIN log AS before ON before.id = one.id - 1 WHERE one.event = ? ORDER BY one.id",
             (event,),
         )
-        records, heads = [], {}
+        records: list[Record] = []
+        heads: dict[int, tuple[str, Head]] = {}
         for key, *rest, before in rows.fetchall():
             heads = heads or {number: (slot, head) for slot, (number, head) in read_heads(self._reading()).items()}
             slot, head = heads[key // SLOT]
