@@ -198,8 +198,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"{line}\n")
     sys.stdout.write(
         f"{options.flips:,} flips: {counts['equal']} starts served everything, {counts['reported']} named the "
-        f"damaged record of an event, {counts['refused']} were refused ({counts['refused with slot and record']} with a "
-        f"record), {len(wrong)} wrong ({time.perf_counter() - begin:.0f} s)\n"
+        f"damaged record of an event, {counts['refused']} were refused "
+        f"({counts['refused with slot and record']} with a record), {len(wrong)} wrong "
+        f"({time.perf_counter() - begin:.0f} s)\n"
     )
     return int(bool(wrong))
 

@@ -205,6 +205,8 @@ def test_live_before_ready(call: Caller, service: Service, monkeypatch: pytest.M
     assert "peekrank_ready 0.0" in call("GET", "/metrics").text
     reason = ""
     assert call("GET", "/readyz").json() == {"ok": True}
+    monkeypatch.setattr(service, "live", lambda: False)
+    assert "has ended" in problem(call("GET", "/livez"), 503, "not-ready")
 
 
 def test_metrics_count_calls_and_events(call: Caller) -> None:

@@ -11,8 +11,9 @@ import pytest
 
 from helpers.services import service
 from helpers.traffic import LISTS
-from peekrank.service.api.messages import FeedbackRequest, RankRequest
+from peekrank.service.api.messages import FeedbackRequest, Item, RankRequest
 from peekrank.service.api.problems import Problem
+from peekrank.service.config import SlotConfig
 from peekrank.service.core.commands import Rank, SubmitFeedback
 from peekrank.service.core.monitor import ClosedEvent, MonitorSnapshot, SlotMonitor, _row
 from peekrank.service.core.service import Service
@@ -165,6 +166,21 @@ def test_lists_with_items_of_their_own_have_a_value(tmp_path: Path) -> None:
     slot = it.slot("lists")
     assert slot.value is not None
     assert (slot.value.mean, slot.alarms) == (1.0, [])
+    it.close()
+
+
+def test_a_learner_that_fails_is_reported_also_for_lists_with_items_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slot = SlotConfig("lists", learner="rtopkf", features=1, max_list_length=3, k=1, seed=1)
+    it, _ = service(tmp_path, slot)
+    monkeypatch.setattr("peekrank.learners.rtopkf.learner.RTopKF.failure", lambda *_: "weights have overflowed")
+    for n in range(64):
+        shown = it.rank("lists", RankRequest(f"e{n}", [Item("a", [1.0]), Item("b", [2.0])]))
+        it.feedback(f"e{n}", FeedbackRequest({shown.top_k[0]: 1}))
+    (alarm,) = it.slot("lists").alarms
+    assert (alarm.name, alarm.cause) == ("learner-failed", "The learner reports: weights have overflowed.")
+    assert take_snapshot(replay(it._store, "lists")[0]) == take_snapshot(it._manager.slots["lists"].state)
     it.close()
 
 

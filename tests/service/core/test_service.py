@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from helpers.services import HOME, SetClock, config, service
@@ -445,6 +446,91 @@ def test_a_newer_snapshot_is_passed_over(tmp_path: Path) -> None:
     newer = sealed(take_snapshot(it._manager.slots["home"].state)._replace(about='{"format": 999}'))
     with pytest.raises(ValueError, match="reads up to"):
         restore(newer)
+    it.close()
+
+
+def test_the_writer_survives_whatever_happens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    it, _ = service(tmp_path, snapshot_every=100)
+    it.rank("home", RankRequest(event_id="e"))
+    with monkeypatch.context() as patch:
+        patch.setattr(it._manager, "load", lambda *_: 1 / 0)
+        patch.setattr(it._manager, "save_snapshots", lambda *_: 1 / 0)
+        it.rank("home", RankRequest(event_id="f"))  # it is in the log, and confirmed
+        for _ in range(500):
+            if "division by zero" in it.unready_reason():
+                break
+            threading.Event().wait(0.01)
+        assert it.unready_reason() == "the log cannot be read: division by zero"
+        assert it.live()
+    wait_until(it, ready=True)
+    assert it.event("f").state == "shown"
+    it.close()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_writer_that_has_ended_is_not_alive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    it, _ = service(tmp_path)
+
+    def end(*_: object) -> None:
+        raise SystemExit
+
+    monkeypatch.setattr(it._manager, "begin", end)
+    assert it._thread is not None
+    it._thread.join(5)
+    assert not it.live()
+    it._thread = None
+    it.close()
+
+
+def test_a_start_that_failed_is_not_alive(tmp_path: Path) -> None:
+    (tmp_path / "log.db").write_bytes(b"")
+    it = Service(config(tmp_path))
+    assert it.live()
+    with pytest.raises(ValueError, match="is empty"):
+        it.start()
+    assert not it.live()
+
+
+def test_a_snapshot_that_cannot_be_restored_is_not_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    it, clock = service(tmp_path, snapshot_every=20, retention=10.0)
+    with monkeypatch.context() as patch:
+        patch.setattr("peekrank.service.core.snapshots.Agent.load", lambda *_: 1 / 0)
+        live(it, clock, rounds=60)
+        assert it._store.snapshots("home") == []
+        assert it._store.ends("home")[0] == 1
+    live(it, clock, rounds=60, seed=1)
+    assert len(it._store.snapshots("home")) == 2
+    assert it._store.ends("home")[0] > 1
+    it.close()
+
+
+def test_no_record_is_deleted_behind_a_damaged_snapshot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    it, clock = service(tmp_path, snapshot_every=20, retention=10.0)
+    save = it._store.save_snapshot
+    monkeypatch.setattr(it._store, "save_snapshot", lambda one: save(one._replace(body=one.body + b" ")))
+    live(it, clock, rounds=60)
+    assert len(it._store.snapshots("home")) == 2
+    assert it._store.ends("home")[0] == 1
+    it.close()
+
+
+@pytest.mark.parametrize("learner", ["rtopkf", "auto", "ridge:expand=6"])
+def test_lists_with_huge_features_are_refused_and_stop_nothing(learner: str, tmp_path: Path) -> None:
+    slot = SlotConfig("lists", learner=learner, features=2, max_list_length=4, k=1, feedback_window=100.0, seed=1)
+    it, _ = service(tmp_path, slot)
+    for wrong in (1e20, 3e38, -1e16):
+        with problem(422, "must be finite numbers up to 1e"):
+            it.rank("lists", RankRequest("e", [Item("a", [1.0, wrong]), Item("b", [1.0, 2.0])]))
+        with problem(422, "must be finite numbers up to 1e"):
+            it.rank("lists", RankRequest("e", [Item("a", np.array([1, wrong], "<f4").tobytes())]))
+    for n, size in enumerate([1e15, 1e-45, 1.0, 1e15, -1e15, 1e-20, 3.0] * 3):
+        shown = it.rank("lists", RankRequest(f"e{n}", [Item("a", [size, 1.0]), Item("b", [1.0, size])]))
+        it.feedback(f"e{n}", FeedbackRequest({shown.top_k[0]: n % 2}))
+    expected = states(it)
+    it.close()
+    it, _ = service(tmp_path, slot)
+    assert replay(it._store, "lists")[1] == []  # no snapshot was skipped
+    assert states(it) == expected
     it.close()
 
 

@@ -14,6 +14,7 @@ import pytest
 
 from helpers.postgresql import Server
 from helpers.services import Chain
+from peekrank.service.event_log.chain import DamagedError, checked
 from peekrank.service.event_log.postgresql import PostgreSQLStore
 from peekrank.service.event_log.records import FORMAT
 from peekrank.service.event_log.store import NotOwnerError, Snapshot, StoreError
@@ -206,3 +207,51 @@ def test_no_password_is_told() -> None:
         store.acquire()
     assert "secret" not in str(caught.value)
     assert store.name == "postgresql://127.0.0.1/shop"
+
+
+CHANGES = {
+    "body": ("UPDATE peekrank_log SET body = '\\x00' WHERE number = 7", "record 7 of slot 'home' is damaged"),
+    "gap": ("DELETE FROM peekrank_log WHERE number = 7", "has a gap: record 8 follows record 6"),
+    "tail": (
+        "DELETE FROM peekrank_log WHERE number > 7",
+        "was cut: it ends with record 7, but record 10 was written",
+    ),
+    "head": ("UPDATE peekrank_slots SET last = 9 WHERE name = 'home'", "the head of slot 'home' is damaged"),
+    "name": ("UPDATE peekrank_slots SET name = 'hom' WHERE name = 'home'", "the head of slot 'hom' is damaged"),
+    "slot": ("DELETE FROM peekrank_slots WHERE name = 'search'", "has 1 slots, but was written with 2"),
+    "all": ("TRUNCATE peekrank_log, peekrank_slots, peekrank_snapshots", "has 0 slots, but was written with 2"),
+}
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_what_was_changed_is_named(what: str, record: Chain, store: PostgreSQLStore, url: str) -> None:
+    store.append([record(n, event=f"e{n}") for n in range(1, 11)])
+    store.close()
+    statement, message = CHANGES[what]
+    with psycopg.connect(url, autocommit=True) as other:
+        other.execute(statement)
+    if what in ("body", "gap"):
+        store.acquire()
+        head = store.heads()["home"]
+        with pytest.raises(DamagedError, match=message):
+            list(checked(store.read("home"), head.deleted, head.anchor))
+    else:
+        with pytest.raises(DamagedError, match=message):
+            store.acquire()
+    if what == "body":
+        assert store.event_records("e6")
+        with pytest.raises(DamagedError, match=message):
+            store.event_records("e7")
+
+
+def test_records_are_checked_behind_deleted_ones(record: Chain, store: PostgreSQLStore) -> None:
+    store.append([record(n, event=f"e{n}") for n in range(1, 11)])
+    assert store.delete_records("home", 8, before=6) == 5
+    head = store.heads()["home"]
+    assert (head.deleted, head.last, store.link("home", 5)) == (5, 10, head.anchor)
+    assert [one.number for one in store.event_records("e6")] == [6]
+    assert len(list(checked(store.read("home"), head.deleted, head.anchor))) == 5
+    store.append([record(11)])
+    store.close()
+    store.acquire()
+    assert store.heads()["home"].last == 11

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from helpers.services import Chain
+from peekrank.service.event_log.chain import checked
 from peekrank.service.event_log.records import FORMAT
 from peekrank.service.event_log.sqlite import SQLiteStore
 from peekrank.service.event_log.store import NotOwnerError, Snapshot, StoreError
@@ -141,4 +142,27 @@ def test_a_backup_is_a_log(record: Chain, store: SQLiteStore, tmp_path: Path) ->
     copy.close()
     assert store.size() > 0
     assert sorted(path.name for path in tmp_path.glob(".*")) == []
+    store.close()
+
+
+def test_records_are_checked_behind_deleted_ones(record: Chain, store: SQLiteStore) -> None:
+    store.append([record(n, event=f"e{n}") for n in range(1, 11)])
+    assert store.delete_records("home", 8, before=6) == 5
+    head = store.heads()["home"]
+    assert (head.deleted, head.last, store.link("home", 5)) == (5, 10, head.anchor)
+    assert [one.number for one in store.event_records("e6")] == [6]
+    assert len(list(checked(store.read("home"), head.deleted, head.anchor))) == 5
+    store.append([record(11)])
+    store.close()
+    store.acquire()
+    assert store.heads()["home"].last == 11
+    store.close()
+
+
+def test_only_the_owner_can_read_the_files(record: Chain, store: SQLiteStore, tmp_path: Path) -> None:
+    store.append([record(1)])
+    store.backup(tmp_path / "copy.db")
+    modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
+    for name in ("log.db", "log.db-wal", "log.db-head", "copy.db"):
+        assert modes[name] == 0o600
     store.close()

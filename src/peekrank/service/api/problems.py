@@ -245,6 +245,11 @@ def not_owner() -> Problem:
     return Problem("not-owner", "another process owns the log; this one is on standby", retry_after=1.0)
 
 
+def damaged(reason: str) -> Problem:
+    """Report that a record was changed after it was written."""
+    return Problem("store", f"the log cannot be read: {excerpt(reason, 200)}. Restore a backup")
+
+
 def store_failed(reason: str) -> Problem:
     """Report that the store did not accept a write."""
     return Problem("store", f"the log cannot be written: {excerpt(reason, 200)}", retry_after=1.0)

@@ -284,7 +284,7 @@ class Service:
             _resolve(future, result)
         try:
             self._manager.save_snapshots(self.config.store.snapshot_every)
-        except StoreError as error:
+        except Exception as error:
             self._discard_state(error)
 
     def _result(self, command: Command[Any]) -> Any:
@@ -346,7 +346,7 @@ class Service:
     def _save_final_snapshots(self) -> None:
         try:
             self._manager.save_snapshots(every=1)
-        except StoreError as error:  # harmless: the next start replays more records
+        except Exception as error:  # harmless: the next start replays more records
             _log.warning("final snapshot failed", reason=str(error))
 
     def _reject(self, futures: Sequence[Future[Any]], error: Exception | None = None) -> None:
@@ -370,7 +370,7 @@ class Service:
 
 
 def _resolve(future: Future[Any], result: Any) -> None:
-    if not future.set_running_or_notify_cancel():
+    if future.done() or not future.set_running_or_notify_cancel():
         return  # the caller is gone; the log has the result
     if isinstance(result, Problem):
         future.set_exception(result)

@@ -158,7 +158,7 @@ class SlotManager:
         try:
             records = self._store.event_records(event_id)
         except DamagedError as error:
-            raise problems.store_failed(str(error)) from None
+            raise problems.damaged(str(error)) from None
         if not records or records[0].slot not in self.slots:
             return None
         event = closed_event(records)

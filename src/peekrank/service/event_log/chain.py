@@ -75,7 +75,7 @@ def check_order(record: Record, number: int, time: int) -> None:
         raise DamagedError(
             f"the log of slot {record.slot!r} has a gap: record {record.number} follows record {number}"
         )
-    if record.time < time:
+    if isinstance(record.time, int) and record.time < time:
         raise DamagedError(f"record {number + 1} of slot {record.slot!r} is dated before record {number}")
 
 
@@ -83,8 +83,8 @@ def checked(records: Iterable[Record], number: int, before: bytes) -> Iterator[R
     """Yield the records after a number and its link. Raises DamagedError at the first that does not fit."""
     time = 0
     for record in records:
-        check_record(record, before)
         check_order(record, number, time)
+        check_record(record, before)
         yield record
         number, time, before = record.number, record.time, record.link
 

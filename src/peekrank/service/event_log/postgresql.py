@@ -108,6 +108,8 @@ class PostgreSQLStore:
             self._disconnect()
         connection = self._connected()
         self._check_format()
+        if self._has_tables():
+            self.check()
         if not self._has_tables() or any(self._id(slot) < 0 for slot in self._names):
             self._make_tables(connection)
         for slot in self._names:
@@ -119,11 +121,6 @@ class PostgreSQLStore:
             (list(self._names),),
         )
         self._epochs = {int(slot): int(epoch) for slot, epoch in raised}
-        try:
-            self.check()
-        except DamagedError:
-            self._disconnect()
-            raise
         self._heads = {slot: head for slot, head in self.heads().items() if slot in self._names}
         for state in ("idle_session", "idle_in_transaction_session"):
             connection.execute(f"SET {state}_timeout = '{_TIMEOUT}s'")
