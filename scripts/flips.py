@@ -78,7 +78,9 @@ def write_log(folder: Path, name: str, events: int, rng: random.Random) -> Log:
         now += 3
         slot, event = rng.choice(SLOTS), f"event-{n}"
         names = rng.sample(ITEMS, 4)
-        items = [Item(item, [rng.random(), rng.random()]) for item in names] if slot.name == "search" else names
+        items: list[str | Item] = [*names]
+        if slot.name == "search":
+            items = [Item(item, [rng.random(), rng.random()]) for item in names]
         requests[event] = (
             slot.name,
             RankRequest(event, items if rng.random() < 0.7 or slot.name == "search" else None),
@@ -112,8 +114,8 @@ def serve(service: Service, requests: dict[str, tuple[str, RankRequest]]) -> Ser
         try:
             served[event] = service.event(event)
             served[f"{event} again"] = service.rank(*request)
-        except Problem as problem:
-            served[event] = str(problem)
+        except (Problem, OSError) as error:
+            served[event] = str(error)
     return served
 
 

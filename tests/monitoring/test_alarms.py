@@ -12,10 +12,11 @@ import pytest
 
 from helpers.naive_alarms import NaiveWatch
 from peekrank import DCG, Agent, learner
+from peekrank._jit.fingerprint import fingerprint
 from peekrank.evaluation.jsonl import LogWriter
 from peekrank.evaluation.log import read_log
 from peekrank.monitoring.alarms import NAMES, OVERALL, PER_ITEM, Monitor, Outcome
-from peekrank.monitoring.state import EXPECTED, HIDDEN, PUSHED, UNEXPECTED
+from peekrank.monitoring.state import EXPECTED, HIDDEN, PUSHED, UNEXPECTED, observe_many
 from peekrank.monitoring.tail import monitor_log
 from peekrank.types import Floats, Ints
 
@@ -315,3 +316,9 @@ def test_an_app_can_log_what_it_showed(tmp_path: Path) -> None:
     found = {(alarm.name, alarm.item): alarm.since for alarm in watch.raised()}
     assert 30 < found["item-overexposed", 5] <= 60
     assert watch.name_of(5) == "5"
+
+
+def test_the_compiled_kernel_can_be_kept() -> None:
+    """A constant that cannot be described would mean a compilation in every process."""
+    kept: Any = observe_many
+    assert fingerprint(kept)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,7 @@ flips = load_script("flips")
 @pytest.mark.slow
 @pytest.mark.service
 def test_flips_are_noticed_or_harmless(tmp_path: Path) -> None:
-    counts, wrong = flips.try_flips(tmp_path, 40, random.Random(5))
+    counts, wrong = flips.try_flips(tmp_path, 40, flips.random.Random(5))
     assert wrong == []
     assert counts["equal"] + counts["refused"] + counts["reported"] == 40
     assert min(counts["equal"], counts["refused"], counts["reported"]) > 0
@@ -28,5 +27,5 @@ def test_damage_that_is_served_is_found(tmp_path: Path, monkeypatch: pytest.Monk
     for module in (sqlite, sqlite_checks):
         monkeypatch.setattr(module, "check_file", lambda *_: None)
     monkeypatch.setattr(sqlite, "check_record", lambda *_: None)
-    _, wrong = flips.try_flips(tmp_path, 40, random.Random(5))
+    _, wrong = flips.try_flips(tmp_path, 40, flips.random.Random(5))
     assert wrong

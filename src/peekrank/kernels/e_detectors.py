@@ -24,7 +24,7 @@ from peekrank._jit import kernel
 from peekrank.types import Floats
 
 # Stakes, as shares of wealth. An e-process has one part for each; the part with the best stake grows fastest.
-STAKES = (0.9, 0.3, 0.1, 0.03)
+STAKES = np.array([0.9, 0.3, 0.1, 0.03])
 _LARGEST_GAIN = 1e9  # for an event of probability 0 that occurred: propensities are rounded to 1e-16
 _LARGEST_SLOPE = 0.5
 _RECENT = 0.05  # weight of the latest observation in the recent mean

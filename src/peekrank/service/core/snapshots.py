@@ -25,7 +25,7 @@ from peekrank.service.core.activity import Activity
 from peekrank.service.core.items import Item, Items
 from peekrank.service.core.monitor import MonitorSnapshot, SlotMonitor
 from peekrank.service.core.slot_state import Event, Jump, SlotState
-from peekrank.service.event_log.chain import DamagedError, Head, check_order, check_record
+from peekrank.service.event_log.chain import DamagedError, Head, check_next
 from peekrank.service.event_log.records import FORMAT, Record, Settings, decode
 from peekrank.service.event_log.store import Snapshot, Store, StoreError
 
@@ -200,8 +200,7 @@ def check_end(state: SlotState, head: Head) -> None:
 def checked_records(store: Store, state: SlotState) -> Iterator[Record]:
     """Yield the records that follow the state, for the caller to apply. Raises DamagedError if one is damaged."""
     for record in store.read(state.slot, state.number):
-        check_order(record, state.number, state.time)
-        check_record(record, state.link)
+        check_next(record, state.number, state.time, state.link)
         yield record
         state.link = record.link
 

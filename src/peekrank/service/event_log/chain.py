@@ -59,7 +59,7 @@ def seal(slot: str, head: Head) -> bytes:
 
 
 def check_record(record: Record, before: bytes) -> None:
-    """Raise DamagedError unless a record fits the link before it."""
+    """Raise DamagedError unless a record has the checksum that follows from the link before it."""
     _, number, time, kind, event, body, own = record
     try:
         intact = own == link(before, number, time, kind, event, body)
@@ -69,13 +69,14 @@ def check_record(record: Record, before: bytes) -> None:
         raise DamagedError(f"record {number} of slot {record.slot!r} is damaged: its checksum does not match")
 
 
-def check_order(record: Record, number: int, time: int) -> None:
-    """Raise DamagedError unless a record follows the one with this number and time."""
+def check_next(record: Record, number: int, time: int, before: bytes) -> None:
+    """Raise DamagedError unless a record follows the one with this number, time and link."""
     if record.number != number + 1:
         raise DamagedError(
             f"the log of slot {record.slot!r} has a gap: record {record.number} follows record {number}"
         )
-    if isinstance(record.time, int) and record.time < time:
+    check_record(record, before)
+    if record.time < time:
         raise DamagedError(f"record {number + 1} of slot {record.slot!r} is dated before record {number}")
 
 
@@ -83,8 +84,7 @@ def checked(records: Iterable[Record], number: int, before: bytes) -> Iterator[R
     """Yield the records after a number and its link. Raises DamagedError at the first that does not fit."""
     time = 0
     for record in records:
-        check_order(record, number, time)
-        check_record(record, before)
+        check_next(record, number, time, before)
         yield record
         number, time, before = record.number, record.time, record.link
 
