@@ -9,7 +9,7 @@ READY := $(VENV)/.ready
 
 QUICK := -m 'not slow and not browser and not ray'
 
-.PHONY: demo test check lint types imports tests site portable coverage notebooks stub format bench fuzz mutants kills faults failover minimum dist lock clean
+.PHONY: demo test check lint types imports tests site portable coverage notebooks stub format bench fuzz mutants kills faults flips failover minimum dist lock clean
 
 demo: $(RUNS)  ## set up, rank ten items from one answer per round, write peekrank-demo/report.html
 	@echo 'Running $(BIN)/peekrank demo; the first time, it compiles its learners'
@@ -103,6 +103,9 @@ kills: $(READY)  ## kill commands at random moments and compare what they come t
 
 failover: $(READY)  ## kill the owner of a log in PostgreSQL again and again: make failover N=20 for fewer than 100
 	PYTHONPATH=tests $(BIN)/python scripts/failover.py $(if $(N),--kills $(N))
+
+flips: $(READY)  ## flip bits in the log of a service and look for damage that nobody notices: make flips N=50 for fewer than 1,000
+	$(BIN)/python scripts/flips.py $(if $(N),--flips $(N))
 
 faults: $(READY)  ## kill a service at random moments under load and look for what is lost: make faults N=20 for fewer than 1,000
 	$(BIN)/python scripts/faults.py $(if $(N),--kills $(N))
