@@ -33,7 +33,6 @@ from peekrank.measures import learnable
 from peekrank.spec import format_spec
 from peekrank.types import CanFail, Features, Floats, Kernels, Learner, LinearMeasure, Shape
 
-
 _COST = 1.9  # above 1.5 x 2^(1/3): the sum of (t / 2)^(-1/3) over t to T, in units of T^(2/3)
 
 
