@@ -232,6 +232,30 @@ def test_the_safe_form_keeps_its_widths(k: int) -> None:
     assert agent.state.items.answers.min() > 50
 
 
+def test_a_charge_of_a_tied_item_ends_with_its_own_gap() -> None:
+    """P@3 with k = 1: what sorting may lose by unseen items of the first three is charged to the seen one.
+
+    Item 0 is seen, because it is known least, and far from all others. Item 2 is close to item 3, which is known
+    better. So item 2 is still charged to item 0 when that is known well enough for its own gap.
+    """
+    means, answers = np.array([1.0, 0.5, 0.1, 0.08, 0.0]), (900, 1000, 1000, 1100, 500)
+    agent, rng = (
+        Agent(DoubtSort(Precision(3, mean=False), variant="safe"), m=5, k=1, seed=0),
+        np.random.default_rng(0),
+    )
+    for item in rng.permutation(np.repeat(np.arange(5), answers)):
+        order = [item, *(i for i in range(5) if i != item)]
+        agent.update(agent.override(agent.rank(), order), [int(rng.random() < means[item])])
+    agent.rank()
+    s, log_term = agent.state, np.log(2.0 * sum(answers) ** 3)
+    assert s.rows[:4].tolist() == [0, 1, 2, 3]
+    assert np.all(np.abs(s.means - means[s.rows]) <= s.widths)
+    assert s.widths[0] == s.widths[:3].max()
+    assert s.doubts[2] > 0
+    ended_by_own_gap, ended_by_that_of_2 = 8 * log_term / 0.5**2, 8 * log_term / 0.02**2
+    assert ended_by_own_gap < s.items.answers[0] <= ended_by_that_of_2
+
+
 def test_regret_of_the_safe_form_grows_slowly() -> None:
     """From 10,000 to 40,000 rounds it grows by less than 4^(2/3), and is far below the theorem."""
     means, safe = np.linspace(0.9, 0.1, 5), DoubtSort(DCG(), variant="safe")
