@@ -77,6 +77,9 @@ def write(config: Config, records: int) -> None:
 def measure_start(path: str) -> None:
     """Replay the whole log, and start from the last snapshot."""
     store = SQLiteStore(path)
+    start = time.perf_counter()
+    store.check()
+    _print(f"check of the file and the heads: {time.perf_counter() - start:.2f} s")
     start, cpu = time.perf_counter(), time.process_time()
     state = catch_up(store, initial_state(store, "home"))
     seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
