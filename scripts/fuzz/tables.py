@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from fuzz.mutations import json_bytes, json_mutant, mutant, pool
+from fuzz.mutations import MOST_BYTES, json_bytes, json_mutant, mutant, pool
 from fuzz.target import Target
 from peekrank import Agent, Uniform, fixed_items
 from peekrank.data.generated import DatasetShape, make_dataset
@@ -201,7 +201,7 @@ def _table_mutant(rng: Random, samples: Sequence[bytes]) -> bytes:
         frame.write_parquet(file, compression=compression)
     except pl.exceptions.PolarsError:  # there is no such type in Parquet
         return sample
-    return file.getvalue()
+    return file.getvalue() if len(file.getvalue()) <= MOST_BYTES else sample
 
 
 def _footer_mutant(rng: Random, sample: bytes) -> bytes:
