@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from fuzz.mutations import json_bytes, json_mutant, mutant, pool
+from fuzz.mutations import MOST_BYTES, json_bytes, json_mutant, mutant, pool
 from fuzz.target import Target
 from peekrank import Agent, Uniform, fixed_items
 from peekrank.data.generated import DatasetShape, make_dataset
@@ -196,12 +196,11 @@ def _table_mutant(rng: Random, samples: Sequence[bytes]) -> bytes:
         return _footer_mutant(rng, sample)
     file = BytesIO()
     compression: Any = rng.choice(("zstd", "snappy", "gzip", "lz4", "uncompressed"))
-    frame = _frame_mutant(rng, pl.read_parquet(sample))
     try:
-        frame.write_parquet(file, compression=compression)
-    except pl.exceptions.PolarsError:  # there is no such type in Parquet
+        _frame_mutant(rng, pl.read_parquet(sample)).write_parquet(file, compression=compression)
+    except (pl.exceptions.PolarsError, ArithmeticError, TypeError, ValueError):  # Parquet has no such values
         return sample
-    return file.getvalue()
+    return file.getvalue() if len(file.getvalue()) <= MOST_BYTES else sample
 
 
 def _footer_mutant(rng: Random, sample: bytes) -> bytes:

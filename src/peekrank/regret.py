@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from peekrank._util.validate import check_ascending
+from peekrank._util.validate import check_ascending, check_int
 from peekrank.measures import learnable
 from peekrank.measures.evaluation import add_up_rows, linear_parts
 from peekrank.streams.fixed import known_items, list_lengths, list_shape
@@ -26,6 +26,7 @@ def default_checkpoints(horizon: int, count: int = 400) -> Ints:
     >>> default_checkpoints(1000, 8)
     array([   1,   10,  100,  250,  500,  750, 1000])
     """
+    check_int("rounds", horizon, 1, 2**53)
     half = count // 2
     spread = np.concatenate([np.geomspace(1, horizon, half), np.linspace(0, horizon, half + 1)[1:]])
     return np.unique(np.rint(spread).astype(np.int64).clip(1, horizon))

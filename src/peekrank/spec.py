@@ -18,8 +18,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
+from peekrank._util.text import excerpt
+
 T = TypeVar("T")
 _MAX_NAMES = 40  # in an error
+_LONG = 300  # characters of a specification in an error
 _NEXT_FIELD = re.compile(r",(?=\w+=)")
 _BRACKETS = re.compile(r"\A\[(.*)\]\Z", re.DOTALL)
 
@@ -47,7 +50,7 @@ def parse(kind: str, registry: Mapping[str, type[T]], text: str, **context: Any)
     """
     name, _, rest = text.partition(":")
     if name not in registry:
-        raise ValueError(f"unknown {kind} '{name}': {suggest(name, registry)}")
+        raise ValueError(f"unknown {kind} '{excerpt(name)}': {suggest(name[:_LONG], registry)}")
     cls = registry[name]
     fields = {f.name: f for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
     values = {key: value for key, value in context.items() if key in fields}
@@ -56,12 +59,12 @@ def parse(kind: str, registry: Mapping[str, type[T]], text: str, **context: Any)
     for part in _parts(rest):
         key, equals, value = part.partition("=")
         if not equals:
-            raise ValueError(f"{kind} '{text}': '{part}' is not of the form field=value")
+            raise ValueError(f"{kind} '{excerpt(text, _LONG)}': '{excerpt(part)}' is not of the form field=value")
         if key not in fields:
             hint = suggest(key, fields) if fields else "it has none"
-            raise ValueError(f"{kind} '{name}' has no field '{key}': {hint}")
+            raise ValueError(f"{kind} '{name}' has no field '{excerpt(key)}': {hint}")
         if key in seen:
-            raise ValueError(f"{kind} '{text}' sets {key} twice")
+            raise ValueError(f"{kind} '{excerpt(text, _LONG)}' sets {key} twice")
         seen.add(key)
         if "read_members" in fields[key].metadata:  # read last, since members take fields from the others
             members[key] = value
@@ -71,13 +74,15 @@ def parse(kind: str, registry: Mapping[str, type[T]], text: str, **context: Any)
         try:
             values[key] = read(_BRACKETS.sub(r"\1", value)) if read else _read(value, hints[key])
         except ValueError as error:
-            raise ValueError(f"{kind} '{text}', field {key}: {error}") from None
+            raise ValueError(f"{kind} '{excerpt(text, _LONG)}', field {key}: {error}") from None
     for key, value in members.items():
         read_members = fields[key].metadata["read_members"]
         values[key] = read_members(_BRACKETS.sub(r"\1", value), **{**context, **values})
     needed = [f.name for f in fields.values() if _required(f) and f.name not in values]
     if needed:
-        raise ValueError(f"{kind} '{text}' needs {', '.join(needed)}, as in '{name}:{needed[0]}=...'")
+        raise ValueError(
+            f"{kind} '{excerpt(text, _LONG)}' needs {', '.join(needed)}, as in '{name}:{needed[0]}=...'"
+        )
     return cls(**values)
 
 
@@ -160,7 +165,7 @@ def write(content: Any) -> str:
 def _read(text: str, hint: Any) -> Any:
     if get_origin(hint) is Literal:
         if text not in get_args(hint):
-            raise ValueError(f"'{text}' is not a valid choice: {suggest(text, get_args(hint))}")
+            raise ValueError(f"'{excerpt(text)}' is not a valid choice: {suggest(text, get_args(hint))}")
         return text
     if get_origin(hint) is tuple:
         return tuple(_read(part, get_args(hint)[0]) for part in text.split("+"))
@@ -169,15 +174,15 @@ def _read(text: str, hint: Any) -> Any:
         return None
     if bool in types:
         if text not in ("true", "false"):
-            raise ValueError(f"'{text}' is neither true nor false")
+            raise ValueError(f"'{excerpt(text)}' is neither true nor false")
         return text == "true"
     for number, words in ((int, "a whole number"), (float, "a number")):
         if number in types:
             try:
                 value = number(text)
             except ValueError:
-                raise ValueError(f"'{text}' is not {words}") from None
+                raise ValueError(f"'{excerpt(text)}' is not {words}") from None
             if number is float and not math.isfinite(value):
-                raise ValueError(f"'{text}' is not finite")
+                raise ValueError(f"'{excerpt(text)}' is not finite")
             return value
     return Path(text) if Path in types else text

@@ -300,3 +300,12 @@ def test_messages_about_long_values_are_short(tmp_path: Path) -> None:
         path = lines(tmp_path / "b.jsonl", record(**{field: "a\0b"}))
         with pytest.raises(ValueError, match=f"line 2, field '{field}': must not contain the character NUL"):
             read_log(path)
+
+
+@pytest.mark.parametrize("name", ["time", "k", "candidates"])
+def test_a_column_of_another_type_is_named(name: str, tmp_path: Path) -> None:
+    write_log(tmp_path / "a.parquet", log_from_records([record()], max_feedback=2))
+    frame = pl.read_parquet(tmp_path / "a.parquet").with_columns(pl.Series(name, [{"x": 1}]))
+    frame.write_parquet(tmp_path / "a.parquet")
+    with pytest.raises(ValueError, match=rf"a.parquet, field '{name}': must be .* \("):
+        read_log(tmp_path / "a.parquet")

@@ -89,7 +89,8 @@ def fill(saved: SavedAgent, state: State, counts: Counts) -> None:
     if saved.names != list(memory) or len(saved.numbers) != size:
         raise ValueError(
             f"this saved agent does not fit learner '{learner}': it holds {excerpt(', '.join(saved.names))} "
-            f"in {len(saved.numbers)} bytes, but the learner has {', '.join(memory)} in {size} bytes"
+            f"in {len(saved.numbers)} bytes, but the learner has {excerpt(', '.join(memory), _MAX_CHARACTERS)} "
+            f"in {size} bytes"
         )
     start = 0
     for array in memory.values():

@@ -58,10 +58,13 @@ def _cast(frame: pl.DataFrame, source: Source) -> pl.DataFrame:
     ])  # fmt: skip
 
 
-def _typed(column: pl.Series, kind: str, source: Source) -> pl.Series:
+def _typed(column: pl.Series, text: str, source: Source) -> pl.Series:
     """Convert a column to a type of a log."""
+    kind, why = column_type(text), f"is {column.dtype}"
     try:
-        return column.cast(column_type(kind))
+        converted = column.cast(kind)
+        if converted.dtype == kind:  # polars casts the fields of a struct instead
+            return converted
     except pl.exceptions.PolarsError as error:
-        why = excerpt(" ".join(str(error).split()), 160)
-        raise ValueError(f"{source.file}, field '{column.name}': must be {column_type(kind)} ({why})") from None
+        why = " ".join(str(error).split())
+    raise ValueError(f"{source.file}, field '{column.name}': must be {kind} ({excerpt(why, 160)})")

@@ -41,6 +41,7 @@ _BY_DOUBT = Kernels(
     explore=explore_in_doubt,
 )
 _BY_SAMPLING = Kernels(rank_by_sampling, update, counts_rounds=True, off_policy=off_policy_unchanged)
+_LARGEST = float(np.finfo(np.float32).max)
 
 
 @dataclass(frozen=True)
@@ -187,7 +188,8 @@ class Ridge:
 
     def weights(self, state: RidgeState) -> Features:
         """Return the weight of each column: the features, then those of the feature map."""
-        return state.w[: state.d + _added(state.d, self.expand)].astype(np.float32)
+        columns = state.d + _added(state.d, self.expand)
+        return np.clip(state.w[:columns], -_LARGEST, _LARGEST).astype(np.float32)
 
     def scores(self, state: RidgeState, X: Features) -> Floats:
         """Return the expected relevance of each item, up to a constant."""

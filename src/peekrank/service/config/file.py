@@ -70,7 +70,9 @@ class Document:
         for name in self.get(path):
             if name not in known:
                 field = (*path, name)
-                raise ValueError(f"{self._where(field)}unknown field {_dotted(field)}: {suggest(name, known)}")
+                raise ValueError(
+                    f"{self._where(field)}unknown field {excerpt(_dotted(field))}: {suggest(name, known)}"
+                )
 
     def _where(self, path: FieldPath) -> str:
         for end in range(len(path), 0, -1):
