@@ -139,7 +139,7 @@ def read_open_bandit(path: str | PathLike[str], *, position: int | None = None) 
     table = _read_csv(path)
     items = _in_order(table["item_id"].drop_nulls().unique())
     propensity = table["propensity_score"].to_numpy()
-    uniform = np.abs(propensity * len(items) - 1) <= _TOLERANCE * len(items)
+    uniform = np.abs(propensity - 1 / max(len(items), 1)) <= _TOLERANCE
     wrong = ~uniform | table["item_id"].is_null().to_numpy()
     if len(wrong) == 0 or wrong.any():
         row = int(np.argmax(wrong)) + 2 if len(wrong) else 1

@@ -86,7 +86,8 @@ class TrainingResult(NamedTuple):
         known = {name: None if np.isnan(ends[name]).all() else ends[name] for name in ("held_out", "loss")}
         held_out, held_out_sd = _mean_and_sd(known["held_out"])
         regret, regret_sd = _mean_and_sd(None if known["loss"] is None else ends["loss"] - ends["best"])
-        gap = None if known["loss"] is None else float(np.nanmax(ends["gap"]))
+        unknown = known["loss"] is None or np.isnan(ends["gap"]).all()
+        gap = None if unknown else float(np.nanmax(ends["gap"]))
         return Summary(
             learner,
             *_mean_and_sd(self.qualities(learner)[:, -1]),

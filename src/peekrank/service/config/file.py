@@ -18,6 +18,8 @@ _KEY = re.compile(r"""\s*((?:[\w-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[\w-]+|"[^"]*"
 _PART = re.compile(r"""[\w-]+|"[^"]*"|'[^']*'""")
 
 _SECRETS = ("url", "hash")  # fields whose content may be a password or, by mistake, a key
+_MAX_PATH = 200  # characters of a field in an error
+
 FieldPath = tuple[str | int, ...]  # names of tables, indices into lists, and the name of a field
 
 
@@ -63,7 +65,7 @@ class Document:
         value = self.get(path)
         is_hidden = value is None or isinstance(value, dict) or path[-1] in _SECRETS
         text = "" if is_hidden else f" = {excerpt(repr(value))}"
-        raise ValueError(f"{self._where(path)}{_dotted(path)}{text}: {reason}")
+        raise ValueError(f"{self._where(path)}{excerpt(_dotted(path), _MAX_PATH)}{text}: {reason}")
 
     def check_names(self, path: FieldPath, known: Collection[str]) -> None:
         """Raise ValueError if a table has an unknown field or subtable."""
