@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 from helpers.enumeration import outcomes
 from peekrank import (
@@ -175,6 +176,41 @@ def test_marginftrl_learns_from_others_without_bias() -> None:
         found[run] = -follower.scores(state, X)
     error = found.std(axis=0) / np.sqrt(runs)
     assert np.all(np.abs(found.mean(axis=0) - (1 - means)) < 5 * error)
+
+
+@pytest.mark.parametrize("m", [2, 6])
+def test_exploration_costs_no_more_than_the_theorem_says_though_few_answer(m: int) -> None:
+    """At 1 % answered, in 200,000 rounds; counting answered rounds only, as a former theorem did, is not enough.
+
+    Orders change with answers only, so the rounds between two answers cost the same.
+    """
+    rounds, answered, means = 200_000, 0.01, np.eye(m)[0]
+    champion, rng, t, spent, told = Champion(DCG()), np.random.default_rng(0), 0, 0.0, 0
+    agent, worth = Agent(champion, m=m, k=1, seed=0), DCG().discount(m)
+    while t < rounds:
+        gap = min(rounds - t, int(rng.geometric(answered)))
+        decision, s = agent.rank(), agent.state
+        order = s.orders[s.clock[CHAMPION]].tolist()
+        asked = [[order[p], *order[:p], *order[p + 1 :]] for p in range(m)]
+        costs = [worth @ (means[order] - means[each]) for each in asked]
+        spent, t, told = spent + gap * float(s.explore_probs @ costs), t + gap, told + 1
+        agent.update(decision, [int(means[decision.ranking[0]])])
+    assert champion.exploration_bound(Shape(m, 0, 1), told) < spent
+    assert spent < champion.exploration_bound(Shape(m, 0, 1), rounds, answered)
+
+
+@pytest.mark.parametrize("rho", [0.01, 0.3, 1.0])
+def test_the_step_of_the_theorem_about_answered_rounds(rho: float) -> None:
+    """E (N + 1)^(-1/3) of a binomial N, against (r rho)^(-1/3); and the sum over rounds."""
+    for r in (1, 2, 30, 400):
+        law = binom.pmf(np.arange(r), r - 1, rho)
+        assert law @ (np.arange(r) + 1.0) ** (-1 / 3) <= (r * rho) ** (-1 / 3) + 1e-12
+    assert ((np.arange(1, 10_001) / 2) ** (-1 / 3)).sum() <= 1.9 * 10_000 ** (2 / 3)
+
+
+def test_the_bound_on_exploration_needs_a_share_that_answers() -> None:
+    with pytest.raises(ValueError, match="answered = 0: must be a probability above 0"):
+        Champion(DCG()).exploration_bound(Shape(3, 0, 1), 100, 0)
 
 
 @pytest.mark.parametrize("learner", [Ridge(), RTopKF(), GOOD, Greedy(DCG())], ids=str)

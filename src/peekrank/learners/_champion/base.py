@@ -44,6 +44,9 @@ def check_number_of_members(n: int) -> None:
         )
 
 
+_COST = 1.9  # above 1.5 x 2^(1/3): the sum of (t / 2)^(-1/3) over t to T, in units of T^(2/3)
+
+
 class Promotion(NamedTuple):
     """A change of champion and its evidence: the difference in value per round of the period.
 
@@ -142,9 +145,7 @@ class ChampionLearner:
     def init(self, shape: Shape) -> ChampionState:
         """Make the state before the first round."""
         team, (m, _, k) = self.team(), shape
-        discount = discount_of(self.measure, m) * (1 if self.measure.higher_is_better else -1)
-        drop = discount[0] - discount[-1]
-        positions = (discount - discount[-1]) / drop if drop > 0 else np.zeros(m)
+        positions = self._position_weights(m)
         grades = np.arange(self.max_grade + 1.0)
         sizes, first = (one.token_size(shape) for one in team), WEIGHTS + k * (1 + len(team))
         return ChampionState(
@@ -161,7 +162,7 @@ class ChampionLearner:
             k=k,
             alpha=self.alpha,
             share=self.share,
-            limit=(CAUTION + len(team) - 1) * float(positions.sum()) + FLOOR,
+            limit=self._largest_exploration(positions),
             orders=np.zeros((len(team), m), np.int64),
             item_weights=np.zeros((len(team), m)),
             propensities=np.zeros(m),
@@ -225,7 +226,30 @@ class ChampionLearner:
         return "; ".join(found)
 
     def bound(self, shape: Shape, horizon: int) -> None:
-        """Return None: the regret is that of the members, plus the cost bounded in docs/theory/champion.md."""
+        """Return None: the regret is that of the members, plus at most `exploration_bound`."""
+
+    def exploration_bound(self, shape: Shape, horizon: int, answered: float = 1.0) -> float:
+        """Return the bound on the expected cost of exploration, against the member that is champion in each round.
+
+        This is Theorem 2 of docs/theory/champion.md.
+
+        Parameters
+        ----------
+        shape
+            Number of items, features and answers.
+        horizon
+            Number of rounds, with answers or without.
+        answered
+            Smallest probability that a round is answered, whatever happened before.
+
+        >>> from peekrank import DCG, Champion
+        >>> [round(Champion(DCG()).exploration_bound(Shape(10, 0, 1), 100_000, share)) for share in (1.0, 0.01)]
+        [13823, 64161]
+        """
+        if not 0 < answered <= 1:
+            raise ValueError(f"answered = {answered}: must be a probability above 0")
+        limit = self._largest_exploration(self._position_weights(shape.m))
+        return float(_COST * self.share * limit * self._unit(shape.m) * (horizon**2 / answered) ** (1 / 3))
 
     def promotions(self, state: ChampionState) -> list[Promotion]:
         """Return the last 32 promotions with their evidence."""
@@ -247,6 +271,16 @@ class ChampionLearner:
             rounds = int(state.evidence.below.observed[j, 0])
             found.append(MemberStatus(format_spec(one), j == champion, mean, low, high, rounds))
         return found
+
+    def _position_weights(self, m: int) -> Floats:
+        """Return the weight of each position, from 1 to 0."""
+        discount = discount_of(self.measure, m) * (1 if self.measure.higher_is_better else -1)
+        drop = discount[0] - discount[-1]
+        return np.asarray((discount - discount[-1]) / drop if drop > 0 else np.zeros(m))
+
+    def _largest_exploration(self, positions: Floats) -> float:
+        """Return the largest total exploration of a list, in units of the rate."""
+        return (CAUTION + len(self.team()) - 1) * float(positions.sum()) + FLOOR
 
     def _unit(self, m: int) -> float:
         """Return the difference in value between the first and the last position for the largest grade."""
