@@ -86,6 +86,17 @@ def test_the_citation_has_all_three_papers() -> None:
         assert all(set(author) == {"family-names", "given-names"} for author in paper["authors"])
 
 
+def test_the_betting_paper_has_one_date() -> None:
+    """Waudby-Smith and Ramdas, Estimating means of bounded random variables by betting, JRSS B 2024."""
+    files = [*(ROOT / "docs").rglob("*.md"), *(ROOT / "src").rglob("*.py")]
+    named = r"Waudby-Smith(?: and|,? &) (?:A\. )?Ramdas\b[^.;]{0,3}?((?:19|20)\d\d)|by betting\*?, JRSS B (\d{4})"
+    found = [
+        year for f in files for pair in re.findall(named, f.read_text(encoding="utf-8")) for year in pair if year
+    ]
+    assert len(found) >= 4
+    assert set(found) == {"2024"}
+
+
 def test_the_table_of_formats_is_that_of_the_code() -> None:
     table = dict(re.findall(r"^\| ([a-z ]+) \(.*\) \| (\d+) \|", (ROOT / "docs/releases.md").read_text(), re.M))
     assert table == {

@@ -30,7 +30,7 @@ Upper bounds are lower bounds of -x. Two bounds at alpha/2 each make an interval
 
 References
 ----------
-Waudby-Smith & Ramdas (2023), Estimating means of bounded random variables by betting, Theorems 2 and 3.
+Waudby-Smith & Ramdas (2024), Estimating means of bounded random variables by betting, Theorems 2 and 3.
 Karampatziakis, Mineiro & Ramdas (2021), Off-policy confidence sequences (only a lower limit is needed).
 Waudby-Smith, Wu, Ramdas, Karampatziakis & Mineiro (2022), Anytime-valid off-policy inference for contextual
 bandits (values that change). Howard, Ramdas, McAuliffe & Sekhon (2021), Time-uniform, nonparametric,
