@@ -2,19 +2,21 @@
 
 python experiments/estimators.py coverage     # 10,000 logs of adaptive learners, 200 rounds each: some minutes
 python experiments/estimators.py robust       # 20 items, 5 seen, 5,000 lists: IPS against doubly robust, 5 minutes
+python experiments/estimators.py several      # 2,000 logs, 15 differences that are all 0: a few minutes
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from itertools import permutations
 from typing import NamedTuple
 
 import numpy as np
 import polars as pl
 from scipy.special import ndtr
 
-from peekrank import DCG, Agent, BlockFTRL, DoubtSort, Greedy, MarginFTRL, fixed_items
+from peekrank import DCG, Agent, BlockFTRL, DoubtSort, Greedy, MarginFTRL, Uniform, fixed_items
 from peekrank.evaluation.evaluation import Evaluation, Regression, evaluate_log
 from peekrank.evaluation.log import Log
 from peekrank.evaluation.policies import Policy, fixed_order, replayed
@@ -98,6 +100,29 @@ def coverage(logs: int) -> Iterator[str]:
                 continue
             of = missed[-1] if name == "usual" else logs
             yield f"  {name:>10} {100 * count / of:6.2f}  ({count:,} of {of:,})"
+
+
+def several(logs: int = 2_000, rounds: int = 500, orders: int = 6) -> Iterator[str]:
+    """Measure how often any of several differences is wrong, where all orders have the same value.
+
+    `fixed_n` with the whole alpha for each difference is the estimate +- 1.96 standard errors.
+    """
+    wrong = np.zeros(3, dtype=np.int64)
+    for seed in range(logs):
+        rng = np.random.default_rng([11, seed])
+        relevance = (rng.random((rounds, M)) < 0.5).astype(np.uint8)
+        log = simulate_log(Agent(Uniform(), m=M, k=K, seed=seed), fixed_items(relevance), max_feedback=1)
+        names = rng.permutation(list(permutations("0123")))[:orders]
+        policies = [fixed_order(log, list(order), "".join(order)) for order in names]
+        found = evaluate_log(log, policies, DCG(), checkpoints=np.arange(rounds) + 1)
+        each = any(abs(e.dr) > 1.96 * e.std_error for e in found.differences)
+        together = any(e.fixed_n[0] > 0 or e.fixed_n[1] < 0 for e in found.differences)
+        wrong += [each, together, any(((e.lows > 0) | (e.highs < 0)).any() for e in found.differences)]
+    yield f"| {len(found.differences)} differences that are all 0 | logs with a wrong one, % |"
+    yield "|---|---|"
+    titles = ("usual, alpha for each", "usual, alpha divided", "at all times, alpha divided")
+    for title, count in zip(titles, wrong, strict=True):
+        yield f"| {title} | {100 * count / logs:.2f} |"
 
 
 def robust(logs: int = 400, lists: int = 5000, m: int = 20, k: int = 5) -> Iterator[str]:
@@ -207,7 +232,7 @@ def explored_log(rng: np.random.Generator, relevance: Floats, X: Features | None
 
 
 def main(what: str, logs: int) -> None:
-    for line in coverage(logs) if what == "coverage" else robust():
+    for line in {"coverage": lambda: coverage(logs), "robust": robust, "several": several}[what]():
         print(line, flush=True)
 
 

@@ -59,14 +59,30 @@ def test_a_table_differences_and_files(log: Path) -> None:
     found = json.loads(Path("a.json").read_text())
     assert [e["name"] for e in found["estimates"]] == ["logged", "order:0,1,2,3,4", "doubtsort"]
     assert len(found["differences"]) == 3
+    assert "Differences: 95% for all 3 together" in done.output
+    assert found["simultaneous"] is True
+    assert {e["alpha"] for e in found["differences"]} == {0.05 / 3}
     assert {"verdict", "anytime", "betting", "checkpoints", "lows"} <= set(found["differences"][0])
     table = pl.read_csv("report/evaluation.csv")
     assert table["dr"].to_list()[:3] == pytest.approx([e["dr"] for e in found["estimates"]])
     page = Path("report/report.html").read_text()
     assert "<h1>Offline evaluation</h1>" in page
+    assert "any of the 3 intervals is ever wrong is at most 5" in page
     assert "<script" not in page
     assert "http" not in page.replace("http://www.w3.org", "")
     assert Path("report/evaluation.svg").exists()
+
+
+def test_differences_may_have_alpha_each(log: Path) -> None:
+    policies = ["--policy", "logged", "--policy", "order:0,1,2,3,4", "--policy", "order:4,3,2,1,0"]
+    done = peekrank("evaluate", log, *policies, "--separate", "--json", "a.json", "--out", "report")
+    assert "Differences: 95% each" in done.output
+    found = json.loads(Path("a.json").read_text())
+    assert found["simultaneous"] is False
+    assert {e["alpha"] for e in found["differences"]} == {0.05}
+    assert "the interval is ever wrong is at most 5" in Path("report/report.html").read_text()
+    single = peekrank("evaluate", log, *policies[:4])
+    assert "Differences\n" in single.stdout
 
 
 def test_no_number_is_broken_in_a_narrow_terminal(log: Path) -> None:

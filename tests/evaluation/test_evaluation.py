@@ -345,6 +345,37 @@ def test_differences_are_differences_and_narrower() -> None:
     assert c.verdict in ("higher", "undecided")
 
 
+def test_several_differences_share_alpha() -> None:
+    """The intervals of three differences are those of each pair alone at a third of alpha, unless told otherwise."""
+    log, _ = simulated(Uniform(), 5, rounds=500)
+    orders = [fixed_order(log, list(names), names) for names in ("01234", "43210", "24130")]
+    pairs = [(0, 1), (0, 2), (1, 2)]
+    for simultaneous, each in ((True, 0.03 / 3), (False, 0.03)):
+        found = evaluate_log(log, orders, DCG(), alpha=0.03, simultaneous=simultaneous)
+        assert [e.alpha for e in found.estimates] == [0.03] * 3
+        for (i, j), difference in zip(pairs, found.differences, strict=True):
+            alone = evaluate_log(log, [orders[i], orders[j]], DCG(), alpha=each).differences[0]
+            assert difference.alpha == pytest.approx(each)
+            for name in ("fixed_n", "anytime", "betting"):
+                assert getattr(difference, name) == pytest.approx(getattr(alone, name))
+
+
+@pytest.mark.slow
+def test_no_difference_is_wrong_more_often_than_alpha_though_there_are_several() -> None:
+    """15 differences that are all 0, in 300 logs: with alpha for each, a fifth of the logs has a wrong one."""
+    wrong, each = 0, 0
+    for seed in range(300):
+        rng = np.random.default_rng(seed)
+        relevance = (rng.random((200, 4)) < 0.5).astype(np.uint8)
+        log = simulate_log(Agent(Uniform(), m=4, k=2, seed=seed), fixed_items(relevance), max_feedback=1)
+        names = ["0123", "1230", "2301", "3012", "3210", "1032"]
+        found = evaluate_log(log, [fixed_order(log, list(n), n) for n in names], DCG()).differences
+        wrong += any(e.fixed_n[0] > 0 or e.fixed_n[1] < 0 for e in found)
+        each += any(abs(e.dr) > 1.96 * e.std_error for e in found)
+    assert each > 0.15 * 300
+    assert wrong < 0.05 * 300 + 3 * np.sqrt(0.05 * 0.95 * 300)
+
+
 def _width(found: Estimate) -> float:
     return found.anytime[1] - found.anytime[0]
 

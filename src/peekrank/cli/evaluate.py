@@ -36,9 +36,9 @@ peekrank evaluate log.parquet --policy logged --policy order:2,0,1
 # Estimate the value of a learner, and write a report.
 peekrank evaluate log.parquet --policy logged --policy marginftrl --out report"""
 JSON_KEYS = {
-    "measure, alpha, regression, clip": "the options",
+    "measure, alpha, simultaneous, regression, clip": "the options",
     "decisions, answered": "number of decisions, and of those with all answers",
-    "estimates": "for each policy: name, baseline, decisions, ips, snips, dr, std_error, ips_std_error, fixed_n, "
+    "estimates": "for each policy: name, baseline, alpha, decisions, ips, snips, dr, std_error, ips_std_error, fixed_n, "
     "anytime, betting, ess, max_weight, clip_bias, support_gap, unsupported, checkpoints, means, lows, highs",
     "differences": "for each pair of policies: the same, with verdict: whether the value is higher or lower than "
     "that of the baseline, or undecided",
@@ -61,7 +61,11 @@ def command(
     measure: Annotated[
         str, typer.Option(help="Measure of rankings: dcg, dcg@5, p@3+sum, rbp, sumloss ...")
     ] = "dcg",
-    alpha: Annotated[float, typer.Option(help="Error probability of each interval.")] = 0.05,
+    alpha: Annotated[float, typer.Option(help="Error probability of the intervals.")] = 0.05,
+    separate: Annotated[
+        bool,
+        typer.Option("--separate", help="Give each difference ALPHA itself, instead of dividing it among them."),
+    ] = False,
     regression: Annotated[
         str, typer.Option(help="Regression of the doubly robust estimate: items, features or none.")
     ] = "items",
@@ -102,7 +106,16 @@ def command(
             progress(done, steps)
 
         chosen: Any = regression
-        result = evaluate_log(logged, policies, goal, alpha=alpha, regression=chosen, clip=clip, progress=tick)
+        result = evaluate_log(
+            logged,
+            policies,
+            goal,
+            alpha=alpha,
+            simultaneous=not separate,
+            regression=chosen,
+            clip=clip,
+            progress=tick,
+        )
     echo(*_render(result, policies, log))
     write_json(json_file, result.as_json)
     if folder:
@@ -151,13 +164,24 @@ def _render(result: Evaluation, policies: list[Policy], log: Path) -> list[Termi
     title = f"{result.measure} per decision, {log.name}: {sizes}"
     parts: list[TerminalTable | Text] = [TerminalTable(title, heads, rows)]
     if result.differences:
-        heads = ["policy", "minus", "estimate", f"{level} anytime CI", "anytime, stationary", "verdict"]
+        one = f"{level} anytime CI" if len(result.differences) == 1 else "anytime CI"
+        heads = ["policy", "minus", "estimate", one, "anytime, stationary", "verdict"]
         rows = []
         for e in result.differences:
             cells = (number(e.dr), _ends(e.anytime), _ends(e.betting), _verdict(e, result.measure))
             rows.append(("", [e.name, e.baseline, *cells]))
-        parts.append(TerminalTable("Differences", heads, rows))
+        parts.append(TerminalTable(_differences(result, level), heads, rows))
     return parts + [Text(note) for note in (*_COLUMNS, *_notes(result, policies))]
+
+
+def _differences(result: Evaluation, level: str) -> str:
+    """Return the title of the table of differences, which says what the level refers to if there are several."""
+    count = len(result.differences)
+    if count == 1:
+        return "Differences"
+    return (
+        f"Differences: {level} for all {count} together" if result.simultaneous else f"Differences: {level} each"
+    )
 
 
 def _ends(interval: tuple[float, float]) -> str:

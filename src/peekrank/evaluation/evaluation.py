@@ -28,13 +28,14 @@ _CHECKPOINTS = 64
 class Estimate(NamedTuple):
     """Estimate of a policy's mean value per decision, or of the difference of two policies.
 
-    The intervals have level 1 - alpha. `fixed_n` is valid once, at a number of decisions chosen beforehand.
+    Each interval is wrong with probability alpha at most. `fixed_n` is valid once, at a number of decisions chosen beforehand.
     `anytime` is valid after every decision, even if values change. `betting` is valid after every decision if the
     value is stationary.
     """
 
     name: str
     baseline: str  # the policy that is subtracted; "" for a single policy
+    alpha: float
     decisions: int
     ips: float
     snips: float | None  # None for a difference
@@ -70,10 +71,14 @@ class Estimate(NamedTuple):
 
 
 class Evaluation(NamedTuple):
-    """Estimates of all policies, and of the difference of each pair."""
+    """Estimates of all policies, and of the difference of each pair.
+
+    If `simultaneous`, alpha is divided among the differences, so that their anytime intervals all hold together.
+    """
 
     measure: Measure
     alpha: float
+    simultaneous: bool
     regression: str
     clip: float
     decisions: int
@@ -94,6 +99,7 @@ def evaluate_log(
     measure: Measure,
     *,
     alpha: float = 0.05,
+    simultaneous: bool = True,
     regression: Regression = "items",
     clip: float = np.inf,
     checkpoints: Ints | None = None,
@@ -112,7 +118,10 @@ def evaluate_log(
     measure
         A sum over items of discount(rank) x gain(relevance), or pairwiseloss.
     alpha
-        Error probability of each interval.
+        Error probability of the interval of a policy, and of those of all differences together.
+    simultaneous
+        Divide alpha by the number of differences (Bonferroni). False: each difference gets alpha itself, and with
+        several of them some interval is wrong more often.
     regression
         How the doubly robust estimate predicts gains, from earlier decisions only: by the mean of each
         candidate, by ridge regression on features, or not at all.
@@ -154,11 +163,14 @@ def evaluate_log(
         else check_ascending("checkpoints", checkpoints, n)
     )
     estimator = _Estimator(problems, used, alpha, regression, float(clip), at)
-    result = Evaluation(measure, alpha, regression, float(clip), len(log.k), len(used.k), [], [])
+    result = Evaluation(measure, alpha, simultaneous, regression, float(clip), len(log.k), len(used.k), [], [])
     for policy in ranked:
         result.estimates.append(estimator.estimate(policy, None))
         progress(1)
-    for one, other in combinations(ranked, 2):
+    pairs = list(combinations(ranked, 2))
+    if simultaneous and pairs:
+        estimator = estimator._replace(alpha=alpha / len(pairs))
+    for one, other in pairs:
         result.differences.append(estimator.estimate(one, other))
         progress(1)
     return result
@@ -308,7 +320,7 @@ class _Estimator(NamedTuple):
         width = _quantile(self.alpha) * error + missing
         weights = terms[:, est.WEIGHT][terms[:, est.TOTAL] > 0] / terms[:, est.TOTAL][terms[:, est.TOTAL] > 0]
         return Estimate(
-            one.name, "" if other is None else other.name, n, float(ips.mean()),
+            one.name, "" if other is None else other.name, self.alpha, n, float(ips.mean()),
             None if other is not None else _self_normalised(terms, nothing + middle), mean, error, _error(ips),
             (mean - width, mean + width), (float(lows[-1]), float(highs[-1])), betting,
             float(weights.sum() ** 2 / (weights**2).sum()) if weights.any() else float(n),

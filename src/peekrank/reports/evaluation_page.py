@@ -55,6 +55,7 @@ def write_evaluation(result: Evaluation, folder: Path, *, source: str, notes: Se
         source=source,
         result=result,
         level=f"{1 - result.alpha:.0%}",
+        together=_together(result),
         notes=list(notes),
         picture=plots.inline_svg(figure),
         verdicts=[_verdict(result, e) for e in result.differences],
@@ -68,7 +69,7 @@ def anytime_intervals(result: Evaluation) -> Figure:
     shown = (result.differences or result.estimates)[:_MAX_CURVES]
     what = "difference in" if result.differences else "mean"
     with styled():
-        title = f"{1 - result.alpha:.0%} anytime intervals"
+        title = f"{1 - result.alpha:.0%} anytime intervals{_together(result)}"
         figure, axes = blank(title, f"{what} {result.measure}", scale="linear", legend_rows=len(shown))
         axes.set(xlabel="decisions", xscale="log")
         for position, e in enumerate(shown):
@@ -85,12 +86,18 @@ def anytime_intervals(result: Evaluation) -> Figure:
     return figure
 
 
+def _together(result: Evaluation) -> str:
+    """Say whether the level refers to all differences together or to each, if there are several."""
+    count = len(result.differences)
+    return "" if count < 2 else f", all {count} together" if result.simultaneous else ", each"
+
+
 def _table(result: Evaluation) -> pl.DataFrame:
     def row(e: Estimate) -> dict[str, Any]:
         ends = {
             f"{name}_{end}": getattr(e, name)[i] for name in _INTERVALS for i, end in enumerate(("low", "high"))
         }
-        limits = {"clip_bias": e.clip_bias, "support_gap": e.support_gap}
+        limits = {"clip_bias": e.clip_bias, "support_gap": e.support_gap, "alpha": e.alpha}
         return {name: getattr(e, name) for name in _COLUMNS} | ends | limits
 
     return pl.DataFrame([row(e) for e in (*result.estimates, *result.differences)], infer_schema_length=None)
