@@ -4,7 +4,8 @@ The streams are stationary, with two horizons, and the tutorial's ten items with
 run without a horizon and, if they accept one, also with it. Figures are means and standard deviations over seeds.
 The package contains them and bases its advice on them.
 
-    python experiments/choosing.py --measure             measure (minutes), for src/peekrank/advice/benchmarks.json
+    python experiments/choosing.py --measure             measure (an hour), for src/peekrank/advice/benchmarks.json
+    python experiments/choosing.py --measure visitors    the same for the response rates only
     python experiments/choosing.py --record              write the measured figures into the record
     python experiments/choosing.py --laboratory --record measure the effect of the horizon, and write it there
     python experiments/choosing.py                       print the table "which learner when"
@@ -40,7 +41,7 @@ GAMES = (("dcg", 1), ("dcg", 9), ("dcg", 10), ("p@3+sum", 1))
 STREAMS = ("ct15", "linear means", "graded")
 LENGTHS = (10_000, 100_000)
 FIRST_SEED = 820_000  # of runs that no constant of a learner was chosen by
-RUNS, VISITED = 10, 5
+RUNS, VISITED = 10, 100
 IN_LABORATORY = (("blockftrl", "dcg", 1), ("blockftrl", "sumloss", 1), ("setftrl", "p@2+sum", 1),
                  ("permftrl", "dcg", 4), ("permftrl", "sumloss", 4))  # fmt: skip
 
@@ -97,15 +98,19 @@ def told(rows: Iterator[Any]) -> list[list[Any]]:
     return found
 
 
-def measured(runs: int, visited: int) -> str:
-    """Write the file of the package."""
+def measured(what: str, runs: int, visited: int) -> str:
+    """Write the file of the package; what is not measured stays as it is."""
+    before = json.loads(FILE.read_text(encoding="utf-8"))
     head = {
         "script": "python experiments/choosing.py --measure",
         "first seed": FIRST_SEED,
-        "runs": runs,
+        "runs": before["runs"] if what == "visitors" else runs,
         "runs with visitors": visited,
     }
-    parts = {"streams": told(streams(runs)), "visitors": told(visitors(visited))}
+    parts = {
+        "streams": before["streams"] if what == "visitors" else told(streams(runs)),
+        "visitors": told(visitors(visited)),
+    }
     lines = [f'  "{key}": {json.dumps(value)}' for key, value in head.items()]
     for key, rows in parts.items():
         lines.append(f'  "{key}": [\n' + ",\n".join(f"    {json.dumps(row)}" for row in rows) + "\n  ]")
@@ -219,14 +224,17 @@ def linked(name: str) -> str:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure, write the record, or print the table."""
     parser = argparse.ArgumentParser(description="Which learner when.")
-    parser.add_argument("--measure", action="store_true", help="measure, and write the file of the package")
+    parser.add_argument(
+        "--measure", nargs="?", const="all", choices=("all", "visitors"), help="write the file of the package"
+    )
     parser.add_argument("--laboratory", action="store_true", help="learners told their horizon, and not told")
-    parser.add_argument("--runs", type=int, default=RUNS)
+    parser.add_argument("--runs", type=int, default=RUNS, help="on streams")
+    parser.add_argument("--visited", type=int, default=VISITED, help="runs at each response rate")
     records.add_option(parser, "choosing")
     options = parser.parse_args(arguments)
     warnings.simplefilter("ignore", ShortHorizonWarning)
     if options.measure:
-        FILE.write_text(measured(options.runs, min(VISITED, options.runs)), encoding="utf-8")
+        FILE.write_text(measured(options.measure, options.runs, options.visited), encoding="utf-8")
     if options.laboratory:
         tables = [records.parse_table("With and without the horizon", list(laboratory(options.runs)))]
     else:

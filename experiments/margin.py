@@ -186,7 +186,6 @@ class Crowd(NamedTuple):
 
 CROWDS = (
     *(Crowd(f"{share:.0%} answer", np.full(10, share)) for share in (1.0, 0.2, 0.05)),
-    Crowd("all, 500 rounds late", np.ones(10), 500),
     Crowd("20%, 500 rounds late", np.full(10, 0.2), 500),
     Crowd("5% to 95%, the better the item, the rarer", np.linspace(0.05, 0.95, 10)),
     Crowd("95% to 5%, the better the item, the more often", np.linspace(0.95, 0.05, 10)),
@@ -216,7 +215,7 @@ def asked(who: str, crowd: Crowd, seed: int) -> float:
 def answers(runs: int) -> Iterator[list[str]]:
     """Measure the lost DCG per visit with late or unequal feedback."""
     yield ["ten items, `dcg`, k = 1, 50,000 visits", "marginftrl", "blockftrl"]
-    for crowd in CROWDS[3:]:  # experiments/choosing.py has the first three
+    for crowd in CROWDS[3:]:  # experiments/choosing.py has the first three, experiments/doubt.py all answers late
         cells = []
         for who in (OURS, BLOCK):
             lost = np.array([asked(who, crowd, FIRST_SEED + run) for run in range(runs)])
