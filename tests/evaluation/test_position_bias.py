@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -48,7 +49,7 @@ def test_two_positions_and_one_item_have_a_closed_form() -> None:
     found = estimate_curve(log_from_records(records))
     ratio = (6 / 20) / (30 / 40)
     assert found.examined.tolist() == pytest.approx([1, ratio])
-    error = np.sqrt(1 / 6 - 1 / 20 + 1 / 30 - 1 / 40)  # of the logarithm of a ratio of two shares
+    error = np.sqrt(1 / 6 + 1 / 30)  # of the logarithm of a ratio of two Poisson counts
     assert [found.low[1], found.high[1]] == pytest.approx(ratio * np.exp([-1.96 * error, 1.96 * error]), rel=1e-4)
     assert found.clicks.tolist() == [30, 6]
     assert found.shown.tolist() == [40, 20]
@@ -93,6 +94,46 @@ def test_intervals_contain_the_curve_as_often_as_stated() -> None:
         for found in (estimate_curve(clicked_log(300, seed)) for seed in range(100, 250))
     ])  # fmt: skip
     assert held.mean(axis=0).min() >= 0.89
+
+
+def test_the_slope_has_mean_zero_at_the_truth_though_clicks_depend_on_relevance() -> None:
+    """Enumerated over all clicks on one item: the estimating equation holds, and the information is large enough.
+
+    The law of the positions of the clicks, given their number, does depend on relevance.
+    """
+    curve, stood = CURVE, np.array([0, 1, 1, 2])
+    shown = np.bincount(stood, minlength=3).astype(float)
+    shares = shown * curve / (shown * curve).sum()
+    laws = []
+    for relevance in (0.3, 0.9):
+        chance = curve[stood] * relevance
+        slope, spread, information, law = np.zeros(3), np.zeros((3, 3)), np.zeros((3, 3)), np.zeros(3)
+        for clicked in product((0, 1), repeat=len(stood)):
+            weight = np.prod(np.where(clicked, chance, 1 - chance))
+            counts = np.bincount(stood, clicked, minlength=3)
+            off = counts - shares * counts.sum()
+            slope += weight * off
+            spread += weight * np.outer(off, off)
+            information += weight * counts.sum() * (np.diag(shares) - np.outer(shares, shares))
+            law += weight * counts if counts.sum() == 2 else 0
+        laws.append(law / law.sum())
+        assert slope == pytest.approx(np.zeros(3), abs=1e-12)
+        assert np.linalg.eigvalsh(information - spread).min() > -1e-12  # intervals are not too narrow
+    assert abs(laws[0] - laws[1]).max() > 0.01
+
+
+def test_clicks_without_a_finite_maximum_are_refused() -> None:
+    """Whatever stood at positions 1 and 3 was clicked at 3 only, so the ratio of the two has no upper bound."""
+    rows = [("a", 0, 1), ("a", 1, 1), ("b", 0, 0), ("b", 2, 1)] * 5  # item, position, clicked
+    records = [
+        {
+            "event": str(t), "k": 3, "candidates": [item, f"x{t}", f"y{t}"],
+            "position": [at, *({0, 1, 2} - {at})], "feedback": [clicked, 0, 0],
+        }
+        for t, (item, at, clicked) in enumerate(rows)
+    ]  # fmt: skip
+    with pytest.raises(ValueError, match="too few clicks to compare position 1 with position 3"):
+        estimate_curve(log_from_records(records))
 
 
 def test_the_form_it_suggests_is_one() -> None:

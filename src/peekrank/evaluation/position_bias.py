@@ -37,9 +37,12 @@ def estimate_curve(log: Log, *, periods: int = 1, level: float = 0.95) -> Curve:
 
         sum_i [ sum_p c_ip ln theta_p - c_i ln sum_p n_ip theta_p ],    c_i = sum_p c_ip:
 
-    the likelihood of the positions of an item's clicks, given their number. The unknown r_i cancel, so it does not
-    matter that better items are shown higher, nor how many items there are. Items that were always shown at one
-    position carry no information. Intervals are computed for the logarithm, from the variance of the clicks.
+    the likelihood of Poisson counts after r_i has been maximised out. Its slope has mean 0 at the true theta,
+    whatever the r_i are, so it does not matter that better items are shown higher, nor how many items there are.
+    Items that were always shown at one position carry no information. Intervals are computed for the logarithm,
+    from the inverse of the information. That is the variance if clicks were Poisson counts; that of clicks is
+    smaller, so intervals are too wide where most impressions are clicked, and hold with one impression per item
+    and position (docs/theory/clicks.md).
 
     Parameters
     ----------
@@ -68,8 +71,8 @@ def estimate_curve(log: Log, *, periods: int = 1, level: float = 0.95) -> Curve:
     shown, clicks = _tables(log, periods)
     _check_connected(shown, clicks)
     logs = _fitted(shown, clicks)
-    spread = NormalDist().inv_cdf((1 + level) / 2) * np.sqrt(np.diag(_covariance(shown, clicks, logs)))
-    radius = np.append(0.0, spread)
+    covariance = np.linalg.inv(_information(clicks, _shares(shown, logs)))
+    radius = np.append(0.0, NormalDist().inv_cdf((1 + level) / 2) * np.sqrt(np.diag(covariance)))
     totals = shown.sum(axis=0).astype(np.int64), clicks.sum(axis=0).astype(np.int64)
     return Curve(np.exp(logs), np.exp(logs - radius), np.exp(logs + radius), *totals)
 
@@ -89,7 +92,11 @@ def _tables(log: Log, periods: int) -> tuple[Floats, Floats]:
 
 
 def _check_connected(shown: Floats, clicks: Floats) -> None:
-    """Check that positions share items and have clicks. Raises ValueError if not."""
+    """Check that positions share items, and that the maximum exists. Raises ValueError if not.
+
+    It exists if and only if, for every division of the positions into two parts, an item was clicked in the first
+    and shown in the second (Ford 1957, for comparisons of pairs). So every position must reach every other one.
+    """
     positions = shown.shape[1]
     if positions < 2:
         raise ValueError("the log has only one position, so there is nothing to compare")
@@ -107,6 +114,14 @@ def _check_connected(shown: Floats, clicks: Floats) -> None:
         raise ValueError(
             f"position {np.argmin(reached) + 1} shares no item with position 1, so the bias cannot be estimated. "
             "Use a learner that shows the same items at different positions, such as `uniform` or `greedy`"
+        )
+    reaches = np.eye(positions) + (clicks > 0).T.astype(np.float64) @ (shown > 0) > 0
+    for _ in range(positions.bit_length()):
+        reaches = reaches @ reaches
+    for one, other in np.argwhere(~reaches):
+        raise ValueError(
+            f"there are too few clicks to compare position {one + 1} with position {other + 1}; use a longer log or "
+            "a smaller k"
         )
 
 
@@ -141,15 +156,3 @@ def _fitted(shown: Floats, clicks: Floats) -> Floats:
         if np.abs(step).max() < _CLOSE:
             return logs
     raise ValueError("the examination curve cannot be fitted, because there are too few clicks")
-
-
-def _covariance(shown: Floats, clicks: Floats, logs: Floats) -> Floats:
-    """Return the covariance of the logarithms for independent clicks."""
-    shares, positions = _shares(shown, logs), shown.shape[1]
-    variances = clicks * (1 - clicks / np.maximum(1, shown))
-    meat = np.zeros((positions, positions))
-    for share, variance in zip(shares, variances, strict=True):
-        left = np.eye(positions) - share[:, None]
-        meat += (left * variance) @ left.T
-    bread = np.linalg.inv(_information(clicks, shares))
-    return np.asarray(bread @ meat[1:, 1:] @ bread)
