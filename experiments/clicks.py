@@ -105,8 +105,8 @@ def other_people(runs: Sequence[int]) -> records.Table:
 def few_decisions(items: int, times: int, least: float, seed: int, *, learned: bool = False) -> Log:
     """Draw a log in which each item has a few decisions, in lists with the better items mostly on top.
 
-    Relevance is uniform from `least` to 1. Lists are as long as the curve. They are sorted by relevance and luck or,
-    if `learned`, by the clicks so far and luck.
+    Relevance is uniform from `least` to 1. Lists are as long as the curve. They are sorted by relevance and luck
+    or, if `learned`, by the clicks so far and luck.
     """
     rng, k = np.random.default_rng([FIRST, seed]), len(CURVE)
     relevance, clicked = rng.uniform(least, 1, items), np.zeros(items)
@@ -136,7 +136,7 @@ def moved_by_clicks(logs: int) -> records.Table:
             f"{mean:.3f} ± {sd:.3f}" for mean, sd in zip(np.mean(found, 0), np.std(found, 0, ddof=1), strict=True)
         )
         lines.append(f"| {items:,} x {times} | {cells.partition(' | ')[2]} |")
-    text = "Estimated examination if lists are sorted by the clicks so far, with some luck; mean ± standard deviation."
+    text = "Estimated examination if lists are sorted by the clicks so far and luck; mean ± standard deviation."
     return records.parse_table("Items moved by their own clicks", lines, [text], **_facts(logs))
 
 
@@ -154,9 +154,9 @@ def coverage(logs: int) -> records.Table:
             cells = " | ".join(f"{100 * share:.1f} %" for share in held)
             lines.append(f"| {least:g} to 1 | {items:,} x {times} | {cells} | {wide} |")
     text = (
-        "Share of logs in which the 95 % interval of `estimate_curve` contains the true examination, relative to the "
-        f"first position: {', '.join(f'{part:g}' for part in CURVE[1:])}. Better items stand higher. *Width* compares "
-        "with 1.96 standard deviations of the estimates, over the positions."
+        "Share of logs in which the 95 % interval of `estimate_curve` contains the true examination, relative to "
+        f"the first position: {', '.join(f'{part:g}' for part in CURVE[1:])}. Better items stand higher. *Width* "
+        "compares with 1.96 standard deviations of the estimates, over the positions."
     )
     return records.parse_table("Intervals of the curve with few decisions", lines, [text], **_facts(logs))
 

@@ -46,7 +46,8 @@ def test_a_fault_is_told_with_cause_and_action_and_as_json() -> None:
     assert "Item 'apple' was recently seen in" in done.stdout
     assert "The app probably leaves the item out" in done.stdout
     made = json.loads(Path("alarms.json").read_text())
-    assert made["decisions"] == 400
+    assert (made["decisions"], made["tolerance"]) == (400, 0.2)
+    assert "tolerance = 1.0: must be from 0 to below 1" in refused("monitor", "log.jsonl", "--tolerance", "1")
     assert {"unexpected-order", "item-hidden"} <= {alarm["name"] for alarm in made["alarms"]}
     assert all(300 < alarm["since"] <= alarm["latest"] <= 400 for alarm in made["alarms"])
 

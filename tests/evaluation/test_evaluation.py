@@ -346,7 +346,7 @@ def test_differences_are_differences_and_narrower() -> None:
 
 
 def test_several_differences_share_alpha() -> None:
-    """The intervals of three differences are those of each pair alone at a third of alpha, unless told otherwise."""
+    """The intervals of three differences are those of each pair alone at a third of alpha, or at alpha."""
     log, _ = simulated(Uniform(), 5, rounds=500)
     orders = [fixed_order(log, list(names), names) for names in ("01234", "43210", "24130")]
     pairs = [(0, 1), (0, 2), (1, 2)]

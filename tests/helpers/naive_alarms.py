@@ -54,10 +54,10 @@ class Past:
 
 
 class NaiveWatch:
-    def __init__(self, alpha: float, min_feedback_rate: float = 0.001, max_orphan_rate: float = 0.01) -> None:
-        self.alpha, self.min_feedback_rate, self.max_orphan_rate = alpha, min_feedback_rate, max_orphan_rate
+    def __init__(self, alpha: float, min_feedback_rate: float = 0.001, tolerance: float = 0.2) -> None:
+        self.alpha, self.min_feedback_rate, self.tolerance = alpha, min_feedback_rate, tolerance
         self.accounts: dict[tuple[str, int | None], Account] = defaultdict(Account)
-        self.pasts: dict[tuple[str, int | None], Past] = defaultdict(Past)
+        self.pasts: dict[tuple[str, int | None, int], Past] = defaultdict(Past)
         self.raised: list[tuple[int, str, int | None]] = []
         self.round = 0
 
@@ -70,22 +70,25 @@ class NaiveWatch:
         k: int,
     ) -> None:
         self.round += 1
-        rows = list(zip(items, propensities, [0 <= position < k for position in positions], answers, strict=True))
+        is_seen = [0 <= position < k for position in positions]
+        rows = list(zip(items, propensities, is_seen, answers, strict=True))
         if k < len(rows) and not any(math.isnan(propensity) for propensity in propensities):
             self.shown(rows, k)
-        seen = [(item, answer) for item, _, is_seen, answer in rows if is_seen]
-        told = [(item, answer) for item, answer in seen if not math.isnan(answer)]
+        seen = [
+            (item, at, answer) for (item, _, is_seen, answer), at in zip(rows, positions, strict=True) if is_seen
+        ]
+        told = [(item, answer) for item, _, answer in seen if not math.isnan(answer)]
         if not seen:
             return
-        self.against_past("fewer-answers", None, SHARE, len(told) / len(seen))
+        self.against_past("fewer-answers", None, -1, SHARE, len(told) / len(seen))
         self.bet("no-feedback", None, SHARE, (self.min_feedback_rate - bool(told)) / (1 - self.min_feedback_rate))
         if told:
-            self.against_past("lower-grades", None, SHARE, sum(answer for _, answer in told) / len(told))
+            self.against_past("lower-grades", None, -1, SHARE, sum(answer for _, answer in told) / len(told))
             self.accounts["orphan-feedback", None].bet(SHARE, -1.0)
-        for item, answer in seen:
-            self.against_past("answers", item, SHARE / len(seen), float(not math.isnan(answer)))
+        for item, at, answer in seen:
+            self.against_past("answers", item, at, SHARE / len(seen), float(not math.isnan(answer)))
             if not math.isnan(answer):
-                self.against_past("grades", item, SHARE / len(told), answer)
+                self.against_past("grades", item, at, SHARE / len(told), answer)
 
     def shown(self, rows: list[tuple[int, float, bool, float]], k: int) -> None:
         propensities = [propensity for _, propensity, _, _ in rows]
@@ -102,22 +105,23 @@ class NaiveWatch:
                 "item-overexposed", item, SHARE * (1 - propensity) / (len(rows) - total), (is_seen - least) / least
             )
 
-    def against_past(self, what: str, item: int | None, coin: float, x: float) -> None:
-        past = self.pasts[what, item]
+    def against_past(self, what: str, item: int | None, at: int, coin: float, x: float) -> None:
+        past = self.pasts[what, item, at]
         names = [what] if item is None else [f"item-{word}-{what}" for word in _words(what)]
         if not past.numbers:
             past.level = len(names) * coin * self.alpha
             past.take(x)
             return
-        low, high = past.low, past.high
+        low, high = past.low * (1 - self.tolerance), past.high / (1 - self.tolerance)
         past.take(x)
         gains = ((low - x) / (1 - low), (x - high) / high)
         possible = (low > 0, high < 1)
-        fired = [self.bet(name, item, coin * possible[i], gains[i]) for i, name in enumerate(names)]
+        fired = [self.bet(name, item, coin, gains[i]) for i, name in enumerate(names) if possible[i]]
         if any(fired):
             for name in names:
                 self.accounts[name, item] = Account()
-            self.pasts[what, item] = Past()
+            for key in [key for key in self.pasts if key[:2] == (what, item)]:
+                del self.pasts[key]
 
     def bet(self, name: str, item: int | None, coin: float, gain: float) -> bool:
         account = self.accounts[name, item]

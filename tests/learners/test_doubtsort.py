@@ -232,6 +232,33 @@ def test_the_safe_form_keeps_its_widths(k: int) -> None:
     assert agent.state.items.answers.min() > 50
 
 
+def test_a_charge_of_a_tied_item_ends_with_its_own_gap() -> None:
+    """P@3 with k = 1: the unseen items of the first three are charged to the seen one, which is known least.
+
+    Item 0 is far from all others, items 2 and 3 are close. The charges from these to item 0 outlast the answers
+    after which item 0 is known well enough for its own gap, but not those for theirs.
+    """
+    means, m, outlasted = np.array([1.0, 0.7, 0.35, 0.3, 0.0]), 5, 0
+    gaps = np.array([np.sort(np.abs(means - mean))[1] for mean in means])
+    agent, rng = (
+        Agent(DoubtSort(Precision(3, mean=False), variant="safe"), m=m, k=1, seed=0),
+        np.random.default_rng(0),
+    )
+    for t in range(1, 6001):
+        decision = agent.rank()
+        s, seen = agent.state, decision.ranking[0]
+        place = s.rows[:3].tolist().index(seen) if seen in s.rows[:3] else -1
+        widest, held = s.widths[:3].max(), np.all(np.abs(s.means - means[s.rows]) <= s.widths)
+        if place >= 0 and held:
+            assert s.widths[place] == widest
+            answers, needed = s.items.answers[seen], 8 * np.log(2.0 * t**3)
+            charging = [int(s.rows[p]) for p in range(3) if p != place and s.doubts[p] > 0]
+            assert all(answers <= needed / gaps[j] ** 2 for j in charging)
+            outlasted += any(answers > needed / gaps[seen] ** 2 for _ in charging)
+        agent.update(decision, [int(rng.random() < means[seen])])
+    assert outlasted > 100
+
+
 def test_regret_of_the_safe_form_grows_slowly() -> None:
     """From 10,000 to 40,000 rounds it grows by less than 4^(2/3), and is far below the theorem."""
     means, safe = np.linspace(0.9, 0.1, 5), DoubtSort(DCG(), variant="safe")

@@ -69,11 +69,12 @@ def raised_by(made: World, alpha: float = 1e-4, **options: Any) -> dict[tuple[st
     return {(alarm.name, alarm.item): alarm.since for alarm in watch.raised()}
 
 
-def test_alarms_are_those_of_the_naive_twin() -> None:
+@pytest.mark.parametrize("tolerance", [0.0, 0.2])
+def test_alarms_are_those_of_the_naive_twin(tolerance: float) -> None:
     """With an alpha so large that alarms are frequent, accounts and pasts begin anew many times."""
     alpha, rng = 0.5, np.random.default_rng(3)
     made = joined(world(60, rng, rate=0.9), world(40, rng, rate=0.1))
-    watch, twin, found = Monitor(alpha), NaiveWatch(alpha), []
+    watch, twin, found = Monitor(alpha, tolerance=tolerance), NaiveWatch(alpha, tolerance=tolerance), []
     for outcome in made.outcomes():
         before = {(a.name, a.item): a.times for a in watch.raised()}
         watch.observe(outcome)
@@ -211,9 +212,68 @@ def test_answers_that_change_are_noticed(change: Any, alarm: tuple[str, int | No
     rng = np.random.default_rng(12)
     fault = world(600, rng)
     fault = fault._replace(answers=change(fault.answers, fault.items))
-    found = raised_by(joined(world(2000, rng), fault))
+    found = raised_by(joined(world(2000, rng), fault), tolerance=0.05)
     assert 2000 < found[alarm] < 2300
     assert all(since > 2000 for since in found.values())
+
+
+def healthy(n: int, seed: int, *, tick: int = 0, by_position: bool = False, turned: bool = False) -> World:
+    """People who answer by position, or by the time of day: the lowest rate is 80 % of the highest."""
+    rng = np.random.default_rng(seed)
+    made = world(n, rng)
+    positions = made.positions.reshape(n, M)
+    if turned:
+        positions[n // 2 :] = np.where(positions[n // 2 :] < K, K - 1 - positions[n // 2 :], positions[n // 2 :])
+    factor = np.ones((n, M)) if not by_position else np.array([1.0, 0.4, *[0.0] * (M - K)])[positions]
+    if tick:
+        factor = factor * (1 + np.sin(2 * np.pi * np.arange(n) / tick) / 9)[:, None]
+    told = (positions < K) & (rng.random((n, M)) < 0.6 * factor)
+    liked = rng.random((n, M)) < np.minimum(1, np.linspace(0.8, 0.3, M) * factor)
+    return made._replace(positions=positions.ravel(), answers=np.where(told, liked, np.nan).ravel())
+
+
+@pytest.mark.parametrize("kind", [{"by_position": True, "turned": True}, {"tick": 1000}, {"tick": 7000}], ids=str)
+def test_healthy_logs_raise_nothing(kind: dict[str, Any]) -> None:
+    """Another order within the first k where people answer by position; days and weeks; both.
+
+    With an alpha a hundred times the default, one monitor in fifty could raise an alarm.
+    """
+    for seed in range(4):
+        assert raised_by(healthy(20_000, seed, **kind), alpha=1e-6) == {}
+        assert raised_by(healthy(20_000, seed, **{"by_position": True, **kind}), alpha=1e-6) == {}
+
+
+def test_a_tolerance_of_none_tells_days_from_nights() -> None:
+    assert raised_by(healthy(20_000, 0, tick=7000), alpha=1e-6, tolerance=0.0) != {}
+
+
+def test_money_against_the_past_is_fair_where_means_change_within_the_tolerance() -> None:
+    """The lowest mean is 80 % of the highest: in the mean no bet gains, whatever the order of the means."""
+    watch, rng, total = Monitor(1e-9), np.random.default_rng(0), []
+    for run in range(400):
+        watch = Monitor(0.02)
+        rates = np.where(np.arange(60) < 40, 0.9, 0.72) if run % 2 else np.tile([0.9, 0.72], 30)
+        for rate in rates:
+            answers = np.where(rng.random(2) < rate, 1.0, np.nan)
+            watch.observe(Outcome(np.arange(2), np.ones(2), np.arange(2), answers, 2))
+        total.append(sum(alarm.times for alarm in watch.raised()))
+    assert np.mean(total) <= 60 * 0.02
+
+
+def test_references_take_the_room_of_what_was_seen() -> None:
+    """20,000 items of which few are shown: rows for those at their positions only, however they come."""
+    watch, one_by_one, rng = Monitor(), Monitor(), np.random.default_rng(0)
+    items = np.array([rng.choice(20_000, 4, replace=False) for _ in range(50)])
+    columns = (np.full(200, 0.5), np.tile(np.arange(4), 50), np.zeros(200))
+    watch.observe_many(np.arange(0, 201, 4), items.ravel(), *columns, np.full(50, 2))
+    for row in items:
+        one_by_one.observe(Outcome(row, np.full(4, 0.5), np.arange(4), np.zeros(4), 2))
+    cells = {(item, p) for row in items.tolist() for p, item in enumerate(row[:2])}
+    arrays = watch.arrays()
+    assert len(arrays["references"]) == arrays["used"][0] == len(cells)
+    assert np.argwhere(arrays["cells"] >= 0).tolist() == sorted(map(list, cells))
+    assert np.array_equal(arrays["references"], one_by_one.arrays()["references"])
+    assert arrays["cells"].shape[1] == 2
 
 
 def test_nobody_answering_from_the_beginning_is_noticed() -> None:
@@ -289,6 +349,15 @@ def test_what_makes_no_sense_is_refused() -> None:
         watch.restore(arrays | {"items": np.full_like(arrays["items"], np.nan)})
     with pytest.raises(ValueError, match="do not match each other"):
         watch.restore(arrays | {"recent": np.zeros((5, 2))})
+    watch.observe(Outcome(np.arange(3), three, np.array([2**50, 0, 1]), three, 2**60))  # a position of its own
+    arrays = watch.arrays()
+    for cells in (arrays["cells"] + 1, arrays["cells"] - 99):
+        with pytest.raises(ValueError, match="'cells' must name rows of 'references'"):
+            watch.restore(arrays | {"cells": cells})
+    with pytest.raises(ValueError, match="all of which are in use"):
+        watch.restore(arrays | {"used": arrays["used"] - 1})
+    with pytest.raises(ValueError, match=r"tolerance = 1\.0: must be from 0 to below 1"):
+        Monitor(tolerance=1.0)
 
 
 def test_an_app_can_log_what_it_showed(tmp_path: Path) -> None:

@@ -38,8 +38,9 @@ peekrank evaluate log.parquet --policy logged --policy marginftrl --out report""
 JSON_KEYS = {
     "measure, alpha, simultaneous, regression, clip": "the options",
     "decisions, answered": "number of decisions, and of those with all answers",
-    "estimates": "for each policy: name, baseline, alpha, decisions, ips, snips, dr, std_error, ips_std_error, fixed_n, "
-    "anytime, betting, ess, max_weight, clip_bias, support_gap, unsupported, checkpoints, means, lows, highs",
+    "estimates": "for each policy: name, baseline, alpha, decisions, ips, snips, dr, std_error, ips_std_error, "
+    "fixed_n, anytime, betting, ess, max_weight, clip_bias, support_gap, unsupported, checkpoints, means, lows, "
+    "highs",
     "differences": "for each pair of policies: the same, with verdict: whether the value is higher or lower than "
     "that of the baseline, or undecided",
 }

@@ -23,6 +23,7 @@ peekrank monitor log.parquet
 peekrank monitor log.jsonl --follow"""
 JSON_KEYS = {
     "decisions, alpha, expected": "number of decisions, expected false alarms per decision and in total, at most",
+    "tolerance": "largest share by which answers or grades may fall without a fault",
     "alarms": "for each: name, item, since, latest, times, cause, action",
 }
 
@@ -45,6 +46,9 @@ def command(
     max_orphan_rate: Annotated[
         float, typer.Option(help="Largest expected share of feedback on unknown decisions.")
     ] = 0.01,
+    tolerance: Annotated[
+        float, typer.Option(help="Largest share by which answers or grades may fall without a fault.")
+    ] = 0.2,
     json_file: JsonFile = None,
 ) -> None:
     """Check a log for faults: altered lists, changed answers, too little exploration.
@@ -67,6 +71,7 @@ def command(
             min_propensity=min_propensity,
             min_feedback_rate=min_feedback_rate,
             max_orphan_rate=max_orphan_rate,
+            tolerance=tolerance,
         )
 
     def print_new(monitor: Monitor) -> None:
@@ -80,7 +85,7 @@ def command(
     count = pluralize(len(alarms), "alarm") if alarms else "No alarm"
     decisions = pluralize(monitor.rounds, "decision")
     echo(Text(f"{count} in {decisions}. The expected number of false alarms is at most {expected:.2g}."))
-    about = {"decisions": monitor.rounds, "alpha": alpha, "expected": expected}
+    about = {"decisions": monitor.rounds, "alpha": alpha, "expected": expected, "tolerance": tolerance}
     write_json(json_file, lambda: {**about, "alarms": [alarm.as_dict() for alarm in alarms]})
 
 

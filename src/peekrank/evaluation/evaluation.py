@@ -28,9 +28,9 @@ _CHECKPOINTS = 64
 class Estimate(NamedTuple):
     """Estimate of a policy's mean value per decision, or of the difference of two policies.
 
-    Each interval is wrong with probability alpha at most. `fixed_n` is valid once, at a number of decisions chosen beforehand.
-    `anytime` is valid after every decision, even if values change. `betting` is valid after every decision if the
-    value is stationary.
+    Each interval is wrong with probability alpha at most. `fixed_n` is valid once, at a number of decisions chosen
+    beforehand. `anytime` is valid after every decision, even if values change. `betting` is valid after every
+    decision if the value is stationary.
     """
 
     name: str

@@ -120,8 +120,8 @@ def _check_connected(shown: Floats, clicks: Floats) -> None:
         reaches = reaches @ reaches
     for one, other in np.argwhere(~reaches):
         raise ValueError(
-            f"there are too few clicks to compare position {one + 1} with position {other + 1}; use a longer log or "
-            "a smaller k"
+            f"there are too few clicks to compare position {one + 1} with position {other + 1}; use a longer log "
+            "or a smaller k"
         )
 
 

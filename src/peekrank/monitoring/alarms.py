@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 
 from peekrank._util.text import excerpt, pluralize
 from peekrank._util.validate import check_open_unit
-from peekrank.monitoring.state import new_monitor_state, observe_many, observe_stray
+from peekrank.monitoring.state import new_monitor_state, observe_many, observe_stray, with_room
 from peekrank.types import Floats, Ints
 
 T = TypeVar("T")
@@ -103,6 +103,9 @@ class Monitor:
         Smallest share of decisions with feedback, without a fault.
     max_orphan_rate
         Largest share of feedback on unknown decisions, without a fault.
+    tolerance
+        Largest share by which a rate or mean of feedback may fall, without a fault: where it varies by day and
+        night, the lowest is at least 1 - tolerance times the highest.
     name_of
         Returns the name of an item, by its number.
 
@@ -124,6 +127,7 @@ class Monitor:
         min_propensity: float = 0.0,
         min_feedback_rate: float = 0.001,
         max_orphan_rate: float = 0.01,
+        tolerance: float = 0.2,
         name_of: Callable[[int], str] = str,
     ) -> None:
         for name, value in (
@@ -137,10 +141,11 @@ class Monitor:
             raise ValueError(
                 f"grades = {grades}: must be the smallest and the largest possible feedback, in this order"
             )
-        if not 0 <= min_propensity < 1:
-            raise ValueError(f"min_propensity = {min_propensity!r}: must be from 0 to below 1")
+        for name, value in (("min_propensity", min_propensity), ("tolerance", tolerance)):
+            if not 0 <= value < 1:
+                raise ValueError(f"{name} = {value!r}: must be from 0 to below 1")
         self.min_propensity, self.name_of = float(min_propensity), name_of
-        self._state = new_monitor_state(1, alpha, (low, high), min_feedback_rate, max_orphan_rate)
+        self._state = new_monitor_state(alpha, (low, high), min_feedback_rate, max_orphan_rate, float(tolerance))
         self._alarms: dict[tuple[str, int | None], Alarm] = {}
         self._totals = dict.fromkeys(NAMES, 0)
         self._holds = dict.fromkeys(FACTS, False)  # facts are raised when they begin to hold
@@ -187,7 +192,7 @@ class Monitor:
             )
         if items.min() < 0 or ks.min() < 1:
             raise ValueError("items must be numbers from 0, and k at least 1")
-        self._make_room(int(items.max()) + 1, int(ks[ks < lengths].max(initial=0)))
+        self._make_room(lengths, items, positions, ks)
         first, before = 0, self.rounds
         while first < len(ks):
             first = observe_many(self._state, offsets, items, propensities, positions, answers, ks, first)
@@ -225,7 +230,9 @@ class Monitor:
 
     def arrays(self) -> dict[str, np.ndarray[Any, Any]]:
         """Return the state, from which `restore` resumes. It does not contain the alarms raised so far."""
-        return {name: part.copy() for name, part in self._state._asdict().items() if isinstance(part, np.ndarray)}
+        s = self._state
+        s = s._replace(references=s.references[: s.used[0]])
+        return {name: part.copy() for name, part in s._asdict().items() if isinstance(part, np.ndarray)}
 
     def restore(self, arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:
         """Resume from a state. Raises ValueError if it is invalid."""
@@ -234,34 +241,37 @@ class Monitor:
         for name, part in fresh.items():
             if isinstance(part, np.ndarray):
                 saved = np.asarray(arrays.get(name))
-                if saved.dtype != part.dtype or saved.shape[1:] != part.shape[1:] or saved.ndim != part.ndim:
+                wrong = saved.shape[1:] != part.shape[1:] and name != "cells"
+                if saved.dtype != part.dtype or wrong or saved.ndim != part.ndim:
                     raise ValueError(f"'{name}' is missing or does not fit the state of a monitor")
                 if part.dtype == np.float64 and not np.isfinite(saved).all():
                     raise ValueError(f"'{name}' must contain only finite numbers")
                 restored[name] = np.ascontiguousarray(saved).copy()
-        sizes = {len(restored[name]) for name in ("items", "item_references", "recent")}
+        sizes = {len(restored[name]) for name in ("items", "cells", "recent")}
         fixed = all(
             len(restored[name]) == len(fresh[name])
-            for name in ("overall", "reference", "shown", "rounds", "raised")
+            for name in ("overall", "reference", "used", "shown", "rounds", "number", "raised")
         )
         if len(sizes) != 1 or not fixed:
             raise ValueError("the arrays of a monitor do not match each other")
+        cells, used = restored["cells"], len(restored["references"])
+        if restored["used"][0] != used or cells.min(initial=0) < -1 or cells.max(initial=-1) >= used:
+            raise ValueError("'cells' must name rows of 'references', all of which are in use")
         restored["number"][:] = 0
         self._state = self._state._replace(**restored)
 
-    def _make_room(self, items: int, k: int) -> None:
-        capacity = len(self._state.items)
-        if items > capacity:
-            room = max(2 * capacity, items)
-            s = self._state
-            fresh = new_monitor_state(
-                room, s.alpha, (s.min_feedback, s.max_feedback), s.min_feedback_rate, s.max_orphan_rate
-            )
-            for name in ("items", "item_references", "recent"):
-                getattr(fresh, name)[:capacity] = getattr(s, name)
-            self._state = s._replace(items=fresh.items, item_references=fresh.item_references, recent=fresh.recent)
-        if k > len(self._state.top):
-            self._state = self._state._replace(top=np.zeros(k))
+    def _make_room(self, lengths: Ints, items: Ints, positions: Ints, ks: Ints) -> None:
+        s, longest = self._state, int(lengths.max())
+        known, places = s.cells.shape
+        size = int(items.max()) + 1
+        size = known if size <= known else max(2 * known, size)
+        places = max(places, min(longest, int(ks.max())))
+        seen = (positions >= 0) & (positions < np.repeat(ks, lengths))
+        rows, new = len(s.references), int(seen.sum())
+        if int(s.used[0]) + new > rows:
+            at = items[seen] * longest + np.minimum(positions[seen], longest - 1)
+            rows = max(int(s.used[0]) + len(np.unique(at)), min(2 * rows, size * places))
+        self._state = with_room(s, size, places, rows, int(ks[ks < lengths].max(initial=0)))
 
     def _collect(self) -> None:
         """Turn the raised rows into alarms."""
@@ -310,13 +320,15 @@ _CAUSES = {
     "item-overexposed": "Item '{item}' was recently seen in a share of {now:.3g} of its decisions; {low:.3g} is "
     "expected.",
 }
-_CHANGED = "The {what} of item '{item}' was from {low:.3g} to {high:.3g} and is now {now:.3g}."
+_CHANGED = "The {what} of item '{item}' at position {at} was from {low:.3g} to {high:.3g} and is now {now:.3g}."
 
 
-def _cause(name: str, item: str, low: float, high: float, now: float) -> str:
+def _cause(name: str, item: str, position: float, low: float, high: float, now: float) -> str:
     """Describe the observation behind an alarm, with its numbers."""
     what = "mean grade, on a scale from 0 to 1," if name.endswith("grades") else "share of feedback"
-    return _CAUSES.get(name, _CHANGED).format(what=what, item=excerpt(item), low=low, high=high, now=now)
+    return _CAUSES.get(name, _CHANGED).format(
+        what=what, item=excerpt(item), at=int(position) + 1, low=low, high=high, now=now
+    )
 
 
 def _array(values: ArrayLike, dtype: type[Any], name: str, n: int | None = None) -> Any:

@@ -29,7 +29,7 @@ UNEXPECTED, EXPECTED, RATE_FELL, GRADE_FELL, SILENT, STRAY = range(6)
 HIDDEN, PUSHED, ITEM_RATE_FELL, ITEM_RATE_ROSE, ITEM_GRADE_FELL, ITEM_GRADE_ROSE = range(6)
 OVERALL = PER_ITEM = 6
 _SHARE = 1.0 / (OVERALL + PER_ITEM)
-_RATE, _GRADE = range(2)  # rows of references
+_RATE, _GRADE = range(2)  # rows of references, of all decisions or of a cell
 SEEN, PROPENSITY = range(2)  # columns of recent averages of an item
 _RECENT = 0.05
 _CERTAIN = 1e-9
@@ -37,16 +37,22 @@ _MAX_RAISED = 64
 
 
 class MonitorState(NamedTuple):
-    """E-processes and references, overall and by item, and the alarms of the latest step; then constants."""
+    """E-processes and references, overall and by item, and the alarms of the latest step; then constants.
+
+    The references of an item are by position, because people may answer by position. A cell is an item at a
+    position. It gets a row of `references` when it is seen for the first time.
+    """
 
     overall: Floats  # kind x stake
     items: Floats  # item x kind x stake
     reference: Floats  # rate, grade
-    item_references: Floats  # item x (rate, grade)
+    cells: Ints  # item x position: row of `references`, or -1
+    references: Floats  # row x (rate, grade)
+    used: Ints  # number of these rows in use
     recent: Floats  # item x (seen, propensity)
     shown: Floats  # recent sum of the propensities of items seen, and its expectation
     rounds: Ints
-    raised: Floats  # rows of kind, item (-1: all decisions), expected low and high, recent value
+    raised: Floats  # rows of kind, item (-1: all decisions), position, expected low and high, recent value
     number: Ints  # number of these rows
     top: Floats  # space for the largest propensities of a list
     alpha: float
@@ -54,21 +60,24 @@ class MonitorState(NamedTuple):
     max_feedback: float
     min_feedback_rate: float
     max_orphan_rate: float
+    tolerance: float  # largest share by which a mean may fall without a fault
 
 
 def new_monitor_state(
-    items: int, alpha: float, grades: tuple[float, float], min_feedback_rate: float, max_orphan_rate: float
+    alpha: float, grades: tuple[float, float], min_feedback_rate: float, max_orphan_rate: float, tolerance: float
 ) -> MonitorState:
-    """Return the initial state for a number of items."""
+    """Return the initial state, without items."""
     return MonitorState(
         overall=new_e_process(OVERALL),
-        items=new_e_process(items, PER_ITEM),
+        items=new_e_process(0, PER_ITEM),
         reference=new_reference(2),
-        item_references=new_reference(items, 2),
-        recent=np.zeros((items, 2)),
+        cells=np.zeros((0, 0), np.int64),
+        references=new_reference(0, 2),
+        used=np.zeros(1, np.int64),
+        recent=np.zeros((0, 2)),
         shown=np.zeros(2),
         rounds=np.zeros(1, np.int64),
-        raised=np.zeros((_MAX_RAISED, 5)),
+        raised=np.zeros((_MAX_RAISED, 6)),
         number=np.zeros(1, np.int64),
         top=np.zeros(0),
         alpha=alpha,
@@ -76,51 +85,92 @@ def new_monitor_state(
         max_feedback=grades[1],
         min_feedback_rate=min_feedback_rate,
         max_orphan_rate=max_orphan_rate,
+        tolerance=tolerance,
     )
+
+
+def with_room(s: MonitorState, items: int, positions: int, references: int, k: int) -> MonitorState:
+    """Return the state with room for so many items, positions, rows of references, and propensities."""
+    old, places = s.cells.shape
+    if items > old or positions > places:
+        items, positions = max(items, old), max(positions, places)
+        cells = np.full((items, positions), -1)
+        cells[:old, :places] = s.cells
+        more = items - old
+        s = s._replace(
+            cells=cells,
+            items=np.concatenate([s.items, new_e_process(more, PER_ITEM)]),
+            recent=np.concatenate([s.recent, np.zeros((more, 2))]),
+        )
+    if references > len(s.references):
+        fresh = new_reference(references - len(s.references), 2)
+        s = s._replace(references=np.concatenate([s.references, fresh]))
+    return s._replace(top=np.zeros(k)) if k > len(s.top) else s
 
 
 @kernel
 def _check(
-    s: MonitorState, e_process: Floats, kind: int, item: int, low: float, high: float, recent: float
+    s: MonitorState, e_process: Floats, kind: int, item: int, position: int, low: float, high: float, recent: float
 ) -> bool:
     """Raise an alarm and reset the e-process if its wealth reaches 1 / alpha; note expected and recent values."""
     count = s.number[0]
     if wealth(e_process) * s.alpha < 1.0 or count == len(s.raised):
         return False
     row = s.raised[count]
-    row[0], row[1], row[2], row[3], row[4] = kind, item, low, high, recent
+    row[0], row[1], row[2], row[3], row[4], row[5] = kind, item, position, low, high, recent
     s.number[0] = count + 1
     e_process[:] = 0.0
     return True
 
 
 @kernel
-def _changed(
-    s: MonitorState, reference: Floats, accounts: Floats, kind: int, item: int, deposit: float, x: float
-) -> bool:
-    """Bet that a mean has fallen below its reference (`kind`) or, for items, risen above it (`kind` + 1).
+def _fell(s: MonitorState, deposit: float, which: int, x: float) -> None:
+    """Bet that a mean over all decisions has fallen below its reference by more than the tolerance.
 
-    The first deposits pay for estimating the reference, and impossible changes get none. For all decisions
-    together (item -1) only a fall is an alarm, because a learner that learns makes the numbers rise.
+    Only a fall is an alarm, because a learner that learns makes the numbers rise. The first deposit pays for
+    estimating the reference.
     """
+    kind, reference = RATE_FELL + which, s.reference[which]
     if not is_known(reference):
-        begin(reference, (2.0 if item >= 0 else 1.0) * deposit * s.alpha)
+        begin(reference, deposit * s.alpha)
         update_reference(reference, x)
-        return False
+        return
     low, high = reference[LOW], reference[HIGH]
     update_reference(reference, x)
+    if low > 0.0:
+        bet(s.overall[kind], deposit, bet_below(x, (1.0 - s.tolerance) * low))
+        if _check(s, s.overall[kind], kind, -1, -1, low, high, reference[RECENT]):
+            reset(reference)
+
+
+@kernel
+def _changed(s: MonitorState, item: int, position: int, deposit: float, which: int, x: float) -> None:
+    """Bet that the mean of an item has fallen below its reference at this position, or risen above it.
+
+    The bets of all positions use the same two e-processes, and an alarm resets all references behind them. The
+    first deposits for a position pay for estimating its reference, and impossible changes get none.
+    """
+    kind, accounts = ITEM_RATE_FELL + 2 * which, s.items[item]
+    reference = s.references[s.cells[item, position], which]
+    if not is_known(reference):
+        begin(reference, 2.0 * deposit * s.alpha)
+        update_reference(reference, x)
+        return
+    low, high, changed = reference[LOW], reference[HIGH], False
+    least, most = (1.0 - s.tolerance) * low, high / (1.0 - s.tolerance)
+    update_reference(reference, x)
     recent = reference[RECENT]
-    bet(accounts[kind], deposit if low > 0.0 else 0.0, bet_below(x, low))
-    changed = _check(s, accounts[kind], kind, item, low, high, recent)
-    if item >= 0:
-        bet(accounts[kind + 1], deposit if high < 1.0 else 0.0, bet_above(x, high))
-        changed |= _check(s, accounts[kind + 1], kind + 1, item, low, high, recent)
-    if changed:  # estimate a new reference
-        accounts[kind] = 0.0
-        if item >= 0:
-            accounts[kind + 1] = 0.0
-        reset(reference)
-    return changed
+    if least > 0.0:
+        bet(accounts[kind], deposit, bet_below(x, least))
+        changed = _check(s, accounts[kind], kind, item, position, low, high, recent)
+    if most < 1.0:
+        bet(accounts[kind + 1], deposit, bet_above(x, most))
+        changed |= _check(s, accounts[kind + 1], kind + 1, item, position, low, high, recent)
+    if changed:  # estimate new references
+        accounts[kind : kind + 2] = 0.0
+        for p in range(s.cells.shape[1]):
+            if s.cells[item, p] >= 0:
+                reset(s.references[s.cells[item, p], which])
 
 
 @kernel
@@ -155,9 +205,9 @@ def _shown(s: MonitorState, items: Ints, propensities: Floats, positions: Ints, 
     room = _largest_sum(propensities, s.top[:k]) - squares
     deposit = _SHARE if room > _CERTAIN else 0.0  # a deterministic list carries no information
     bet(s.overall[UNEXPECTED], deposit, (squares - observed) / max(_CERTAIN, room))
-    _check(s, s.overall[UNEXPECTED], UNEXPECTED, -1, expected, expected, recent)
+    _check(s, s.overall[UNEXPECTED], UNEXPECTED, -1, -1, expected, expected, recent)
     bet(s.overall[EXPECTED], deposit, (observed - squares) / max(_CERTAIN, squares))
-    _check(s, s.overall[EXPECTED], EXPECTED, -1, expected, expected, recent)
+    _check(s, s.overall[EXPECTED], EXPECTED, -1, -1, expected, expected, recent)
     if not _CERTAIN < total < n - _CERTAIN:
         return
     for r in range(n):
@@ -174,9 +224,9 @@ def _item_shown(s: MonitorState, item: int, propensity: float, seen: float, n: i
     recent[SEEN] += _RECENT * (seen - recent[SEEN])
     recent[PROPENSITY] += _RECENT * (propensity - recent[PROPENSITY])
     bet(accounts[HIDDEN], _SHARE * propensity / total, bet_below(seen, min(propensity, 1.0 - _CERTAIN)))
-    _check(s, accounts[HIDDEN], HIDDEN, item, recent[PROPENSITY], recent[PROPENSITY], recent[SEEN])
+    _check(s, accounts[HIDDEN], HIDDEN, item, -1, recent[PROPENSITY], recent[PROPENSITY], recent[SEEN])
     bet(accounts[PUSHED], _SHARE * (1.0 - propensity) / (n - total), bet_above(seen, max(propensity, _CERTAIN)))
-    _check(s, accounts[PUSHED], PUSHED, item, recent[PROPENSITY], recent[PROPENSITY], recent[SEEN])
+    _check(s, accounts[PUSHED], PUSHED, item, -1, recent[PROPENSITY], recent[PROPENSITY], recent[SEEN])
 
 
 @kernel
@@ -197,20 +247,21 @@ def _answers(s: MonitorState, items: Ints, positions: Ints, answers: Floats, k: 
                 total += _grade(s, answers[r])
     if seen == 0:
         return
-    _changed(s, s.reference[_RATE], s.overall, RATE_FELL, -1, _SHARE, answered / seen)
+    _fell(s, _SHARE, _RATE, answered / seen)
     bet(s.overall[SILENT], _SHARE, bet_below(1.0 if answered > 0 else 0.0, s.min_feedback_rate))
-    _check(s, s.overall[SILENT], SILENT, -1, s.min_feedback_rate, 1.0, 0.0)
+    _check(s, s.overall[SILENT], SILENT, -1, -1, s.min_feedback_rate, 1.0, 0.0)
     if answered > 0:
-        _changed(s, s.reference[_GRADE], s.overall, GRADE_FELL, -1, _SHARE, total / answered)
+        _fell(s, _SHARE, _GRADE, total / answered)
         bet(s.overall[STRAY], _SHARE, bet_above(0.0, s.max_orphan_rate))
     for r in range(len(items)):
         if 0 <= positions[r] < k:
-            item, known = items[r], not np.isnan(answers[r])
-            references, accounts = s.item_references[item], s.items[item]
-            _changed(s, references[_RATE], accounts, ITEM_RATE_FELL, item, _SHARE / seen, 1.0 if known else 0.0)
+            item, position, known = items[r], min(positions[r], len(items) - 1), not np.isnan(answers[r])
+            if s.cells[item, position] < 0:
+                s.cells[item, position] = s.used[0]
+                s.used[0] += 1
+            _changed(s, item, position, _SHARE / seen, _RATE, 1.0 if known else 0.0)
             if known:
-                x = _grade(s, answers[r])
-                _changed(s, references[_GRADE], accounts, ITEM_GRADE_FELL, item, _SHARE / answered, x)
+                _changed(s, item, position, _SHARE / answered, _GRADE, _grade(s, answers[r]))
 
 
 @kernel
@@ -226,7 +277,7 @@ def observe(s: MonitorState, items: Ints, propensities: Floats, positions: Ints,
 def observe_stray(s: MonitorState) -> None:
     """Observe feedback on an unknown decision. It gets no deposit, because it is not a round."""
     bet(s.overall[STRAY], 0.0, bet_above(1.0, s.max_orphan_rate))
-    _check(s, s.overall[STRAY], STRAY, -1, 0.0, s.max_orphan_rate, 1.0)
+    _check(s, s.overall[STRAY], STRAY, -1, -1, 0.0, s.max_orphan_rate, 1.0)
 
 
 @kernel

@@ -33,6 +33,7 @@ from peekrank.measures import learnable
 from peekrank.spec import format_spec
 from peekrank.types import CanFail, Features, Floats, Kernels, Learner, LinearMeasure, Shape
 
+_COST = 1.9  # above 1.5 x 2^(1/3): the sum of (t / 2)^(-1/3) over t to T, in units of T^(2/3)
 _MAX_MEMBERS = 5  # every member adds seconds of compilation
 
 
@@ -42,9 +43,6 @@ def check_number_of_members(n: int) -> None:
         raise ValueError(
             f"members = {n}: must be two to {_MAX_MEMBERS} learners, as in members=[doubtsort;marginftrl]"
         )
-
-
-_COST = 1.9  # above 1.5 x 2^(1/3): the sum of (t / 2)^(-1/3) over t to T, in units of T^(2/3)
 
 
 class Promotion(NamedTuple):
