@@ -233,30 +233,27 @@ def test_the_safe_form_keeps_its_widths(k: int) -> None:
 
 
 def test_a_charge_of_a_tied_item_ends_with_its_own_gap() -> None:
-    """P@3 with k = 1: the unseen items of the first three are charged to the seen one, which is known least.
+    """P@3 with k = 1: what sorting may lose by unseen items of the first three is charged to the seen one.
 
-    Item 0 is far from all others, items 2 and 3 are close. The charges from these to item 0 outlast the answers
-    after which item 0 is known well enough for its own gap, but not those for theirs.
+    Item 0 is seen, because it is known least, and far from all others. Item 2 is close to item 3, which is known
+    better. So item 2 is still charged to item 0 when that is known well enough for its own gap.
     """
-    means, m, outlasted = np.array([1.0, 0.7, 0.35, 0.3, 0.0]), 5, 0
-    gaps = np.array([np.sort(np.abs(means - mean))[1] for mean in means])
+    means, answers = np.array([1.0, 0.5, 0.1, 0.08, 0.0]), (900, 1000, 1000, 1100, 500)
     agent, rng = (
-        Agent(DoubtSort(Precision(3, mean=False), variant="safe"), m=m, k=1, seed=0),
+        Agent(DoubtSort(Precision(3, mean=False), variant="safe"), m=5, k=1, seed=0),
         np.random.default_rng(0),
     )
-    for t in range(1, 6001):
-        decision = agent.rank()
-        s, seen = agent.state, decision.ranking[0]
-        place = s.rows[:3].tolist().index(seen) if seen in s.rows[:3] else -1
-        widest, held = s.widths[:3].max(), np.all(np.abs(s.means - means[s.rows]) <= s.widths)
-        if place >= 0 and held:
-            assert s.widths[place] == widest
-            answers, needed = s.items.answers[seen], 8 * np.log(2.0 * t**3)
-            charging = [int(s.rows[p]) for p in range(3) if p != place and s.doubts[p] > 0]
-            assert all(answers <= needed / gaps[j] ** 2 for j in charging)
-            outlasted += any(answers > needed / gaps[seen] ** 2 for _ in charging)
-        agent.update(decision, [int(rng.random() < means[seen])])
-    assert outlasted > 100
+    for item in rng.permutation(np.repeat(np.arange(5), answers)):
+        order = [item, *(i for i in range(5) if i != item)]
+        agent.update(agent.override(agent.rank(), order), [int(rng.random() < means[item])])
+    agent.rank()
+    s, log_term = agent.state, np.log(2.0 * sum(answers) ** 3)
+    assert s.rows[:4].tolist() == [0, 1, 2, 3]
+    assert np.all(np.abs(s.means - means[s.rows]) <= s.widths)
+    assert s.widths[0] == s.widths[:3].max()
+    assert s.doubts[2] > 0
+    ended_by_own_gap, ended_by_that_of_2 = 8 * log_term / 0.5**2, 8 * log_term / 0.02**2
+    assert ended_by_own_gap < s.items.answers[0] <= ended_by_that_of_2
 
 
 def test_regret_of_the_safe_form_grows_slowly() -> None:
