@@ -3,7 +3,7 @@
 The learners and the claims are those of `peekrank reproduce judged`, which generates its lists. This script takes
 judged documents, which are not part of this project, and writes the record. Beside the learners: random orders,
 ListNet with all relevances, and LambdaMART (LightGBM, if it is installed), which is no online learner and has
-trees for a ranker.
+trees for a ranker. `experiments/ridge.py` measures ridge and ours after few rounds.
 
     python experiments/judged.py --mq2008 FOLDER --yandex FOLDER --generated       print the tables
     python experiments/judged.py ... --record                                      write records/ct16.json
@@ -34,11 +34,9 @@ from peekrank.papers.ours.judged import (
     held_out,
     held_out_table,
     learned,
-    learned_by_rounds,
     learned_once,
     once_table,
     random_orders,
-    rounds_table,
 )
 from peekrank.reports.markup import Table
 from peekrank.types import Rounds
@@ -120,26 +118,6 @@ def tables(title: str, splits: Sequence[Split], found: Found) -> list[records.Ta
     ]
 
 
-def few_and_many(
-    title: str, splits: Sequence[Split], counts: Sequence[int], runs: int, say: Callable[[str], object]
-) -> records.Table:
-    """Compare ridge, ridge with added columns and ours after few rounds and many, and LambdaMART."""
-    found: Found = {}
-    trees = []
-    for number, split in enumerate(splits):
-        for run in range(-(-runs // len(splits))):
-            for key, value in learned_by_rounds(split, counts, run).items():
-                found.setdefault(key, []).append(value)
-            trees.append(boosted_trees(split, run))
-            say(f"few rounds and many, split {number + 1} of {len(splits)}, run {run + 1}: done")
-    known = [value for value in trees if value is not None]
-    said = (
-        f"{TREES}: {np.mean(known):.3f} ± {np.std(known, ddof=1):.3f}." if known else "LightGBM is not installed."
-    )
-    text = "`ridge`, `ridge` with 150 added columns (squares and random waves) and ours; held out, k = 1."
-    return records.parse_table(f"{title}, few rounds and many", rounds_table(found).markdown(), [text, said])
-
-
 def stream_table(shape: DatasetShape, runs: int, say: Callable[[str], object]) -> records.Table:
     """Return NDCG@10 while learning from lists that come once each, for each kind of relevance."""
     found = {}
@@ -161,9 +139,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--mq2008", type=Path, help="folder with S1.txt to S5.txt")
     parser.add_argument("--yandex", type=Path, help="folder with train.letor.txt.gz and test.letor.txt.gz")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
-    parser.add_argument(
-        "--few", type=int, nargs="+", help="only ridge, its feature map and ours after so many rounds"
-    )
     parser.add_argument("--generated", action="store_true", help="also learn from generated lists")
     parser.add_argument("--generated-rounds", type=int, default=STREAM.queries)
     parser.add_argument("--runs", type=int, default=RUNS, help="at least, with other seeds or other folds")
@@ -180,9 +155,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         folder: Path | None = getattr(options, name)
         if folder:
             splits = read(folder)
-            if options.few:
-                done.append(few_and_many(title, splits, options.few, options.runs, say))
-                continue
             found = try_all(splits, rounds=options.rounds, runs=options.runs, say=say)
             done += tables(title, splits, found)
     if options.generated:
