@@ -85,6 +85,7 @@ class RTopKF:
     estimator: Estimator = "residual"
     unseen_order: UnseenOrder = "greedy"
     gamma: float | None = None
+    clip: float = 0.0
     temperature: float = 0.05
     step: Step = "scale_free"
     rate: float = 1.0
@@ -106,6 +107,8 @@ class RTopKF:
             check_positive("radius", self.radius)
         if self.gamma is not None and not 0 < self.gamma < 1:
             raise ValueError(f"gamma = {self.gamma}: must be a probability above 0 and below 1")
+        if not 0 <= self.clip <= 1:
+            raise ValueError(f"clip = {self.clip}: must be a number from 0 to 1")
         if not 0 <= self.temperature < np.inf:
             raise ValueError(f"temperature = {self.temperature}: must be a number, at least 0")
         if self.step == "theorem" and self.horizon is None:
@@ -115,10 +118,10 @@ class RTopKF:
             raise ValueError(f"estimator = {self.estimator}: {what}; use squared, kl or smoothdcg")
 
     @staticmethod
-    def from_paper(surrogate: Surrogate, horizon: int) -> RTopKF:
-        """Return the paper's algorithm with the paper's parameters."""
+    def from_paper(surrogate: Surrogate, horizon: int, *, clip: float = 0.0) -> RTopKF:
+        """Return the paper's algorithm with the paper's parameters; clip = 1 for its section 4.2's propensities."""
         gamma = min(0.5, horizon ** (-1 / 3))
-        return RTopKF(surrogate, horizon, "printed", "random", gamma=gamma, temperature=0.0, step="theorem")
+        return RTopKF(surrogate, horizon, "printed", "random", gamma, clip, temperature=0.0, step="theorem")
 
     @property
     def kernels(self) -> Kernels:
@@ -163,6 +166,7 @@ class RTopKF:
             random_below=self.unseen_order == "random",
             temperature=self.temperature,
             gamma=self.gamma or 0.0,
+            clip=self.clip,
             step=self.rate * (self.horizon or 1) ** exponent if self.step == "theorem" else 0.0,
             rate=self.rate,
             radius=self.radius or np.inf,
@@ -173,6 +177,7 @@ class RTopKF:
             scores=np.zeros(m),
             slopes=np.zeros(m),
             propensities=np.zeros(m),
+            divisors=np.zeros(k),
             pairs=np.zeros((pairs, pairs)),
             order=np.zeros(m, dtype=np.int64),
             items=np.zeros(m, dtype=np.int64),
