@@ -35,7 +35,8 @@ from peekrank.types import Features, Floats, Ints, Kernels
 @kernel
 def _fill_divisors(s: RTopKFState, k: int, n: int, token: Floats) -> None:
     """Fill in the propensity of each seen item, but at least `clip` times that of the greedy item."""
-    least = s.clip * (1 - token[GAMMA] + token[GAMMA] * k / n)
+    gamma = token[GAMMA]
+    least = (s.clip if s.clip >= 0 else gamma) * (1 - gamma + gamma * k / n)
     for p in range(k):
         s.divisors[p] = max(token[PROPENSITIES + p], least)
 
@@ -44,7 +45,7 @@ def _fill_divisors(s: RTopKFState, k: int, n: int, token: Floats) -> None:
 def _fill_pairs(s: RTopKFState, ranking: Ints, token: Floats, scores: Floats) -> None:
     """Do the same for each pair of seen items; s.items gets their positions."""
     k, n, gamma = len(s.pairs), len(ranking), token[GAMMA]
-    random = gamma * k * (k - 1) / (n * (n - 1))
+    random, clip = gamma * k * (k - 1) / (n * (n - 1)), s.clip if s.clip >= 0 else gamma
     for a in range(k):
         s.items[a] = position_of(scores, ranking[a])
     for a in range(k):
@@ -59,7 +60,7 @@ def _fill_pairs(s: RTopKFState, ranking: Ints, token: Floats, scores: Floats) ->
             else:
                 exploited = 0.0
             propensity = random + (1 - gamma) * exploited
-            s.pairs[a, b] = s.pairs[b, a] = max(propensity, s.clip * (random + 1 - gamma))
+            s.pairs[a, b] = s.pairs[b, a] = max(propensity, clip * (random + 1 - gamma))
 
 
 @kernel

@@ -85,7 +85,7 @@ class RTopKF:
     estimator: Estimator = "residual"
     unseen_order: UnseenOrder = "greedy"
     gamma: float | None = None
-    clip: float = 0.0
+    clip: float | None = None
     temperature: float = 0.05
     step: Step = "scale_free"
     rate: float = 1.0
@@ -107,7 +107,7 @@ class RTopKF:
             check_positive("radius", self.radius)
         if self.gamma is not None and not 0 < self.gamma < 1:
             raise ValueError(f"gamma = {self.gamma}: must be a probability above 0 and below 1")
-        if not 0 <= self.clip <= 1:
+        if self.clip is not None and not 0 <= self.clip <= 1:
             raise ValueError(f"clip = {self.clip}: must be a number from 0 to 1")
         if not 0 <= self.temperature < np.inf:
             raise ValueError(f"temperature = {self.temperature}: must be a number, at least 0")
@@ -166,7 +166,7 @@ class RTopKF:
             random_below=self.unseen_order == "random",
             temperature=self.temperature,
             gamma=self.gamma or 0.0,
-            clip=self.clip,
+            clip=-1.0 if self.clip is None else self.clip,
             step=self.rate * (self.horizon or 1) ** exponent if self.step == "theorem" else 0.0,
             rate=self.rate,
             radius=self.radius or np.inf,

@@ -30,7 +30,7 @@ class RTopKFState(NamedTuple):
     random_below: bool
     temperature: float
     gamma: float  # of every round, or 0: t^(-1/3) in round t
-    clip: float
+    clip: float  # of every round, or -1: gamma
     step: float  # of every round, or 0: scale-free
     rate: float
     radius: float

@@ -36,7 +36,7 @@ CLOSE = 0.9  # of the way from random to ListNet
 MEASURE = NDCG(10, no_relevant="skip")  # a query without a relevant document is the same for all rankings
 NOTHING, EVERYTHING = "random", "ListNet, all relevances"
 OURS = ("ours, k = 1", "ours, k = 2", "ours, k = 5")
-CLIPPED, RIDGE = "ours, clip = 1, k = 1", "ridge, k = 1"
+UNBIASED, CLIPPED, RIDGE = "ours, clip = 0, k = 1", "ours, clip = 1, k = 1", "ridge, k = 1"
 
 
 class Version(NamedTuple):
@@ -189,10 +189,11 @@ def contestants(rounds: int) -> list[Contestant]:
         Contestant(TWICE, twice, 2, svm, ":"),
         Contestant(NOTHING, Uniform(), 1, COLOURS[1], "-"),
         *(
-            Contestant(name, RTopKF(clip=0.0), int(name[-1]), black, d)
+            Contestant(name, RTopKF(), int(name[-1]), black, d)
             for name, d in zip(OURS, ("-", "--", ":"), strict=True)
         ),
-        Contestant(CLIPPED, RTopKF(clip=1.0), 1, grey, "--"),
+        Contestant(UNBIASED, RTopKF(clip=EXACT.clip), 1, grey, "--"),
+        Contestant(CLIPPED, RTopKF(clip=PRINTED.clip), 1, grey, ":"),
         Contestant(RIDGE, Ridge(), 1, grey, "-"),
     ]
 
