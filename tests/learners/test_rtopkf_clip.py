@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from helpers import naive_ct16
-from peekrank import NDCG, Agent, Rounds, simulate
+from helpers.scripts import load_experiment
+from peekrank import Agent
 from peekrank.learners.rtopkf.learner import RTopKF
 from peekrank.surrogates import KL, RankSVM, SmoothDCG, Squared, Surrogate
 from peekrank.types import Floats, Shape
@@ -110,26 +111,25 @@ def test_a_clip_is_a_part(clip: float) -> None:
 
 # --- where the bias fails: docs/theory/rtopkf.md, Theorem 5
 
-FEATURES = np.array([1.0, *[0.5] * 8, -1.0], np.float32)[:, None]  # A, eight times C, B
-RELEVANCE = np.array([1.0, *[0.0] * 8, 2.0])
+biased = load_experiment("biased")
 BEST = 3 + 1 / log2(3)
 STUCK, FREE = (1 + 3 / log2(11)) / BEST, (3 + 1 / log2(11)) / BEST  # NDCG of A, C, B and of B, C, A
 ROUNDS = 100_000
 
 
-def trap(k: int, first: int) -> Rounds:
-    """Lists with the first k items only, then lists with all of them."""
-    X = np.concatenate([np.tile(FEATURES[:k], (first, 1)), np.tile(FEATURES, (ROUNDS, 1))])
-    relevance = np.concatenate([np.tile(RELEVANCE[:k], first), np.tile(RELEVANCE, ROUNDS)]).astype(np.uint8)
-    return Rounds(X, relevance, np.r_[0, np.cumsum([k] * first + [10] * ROUNDS)])
-
-
 def late_quality(learner: RTopKF, k: int) -> float:
-    """NDCG of the last tenth."""
-    first, late = round(ROUNDS ** (2 / 3)), ROUNDS // 10
-    checkpoints = np.array([first + ROUNDS - late, first + ROUNDS])
-    value = simulate(learner, trap(k, first), k=k, measure=NDCG(), seed=1, checkpoints=checkpoints).value
-    return float(value[1] - value[0]) / late
+    return float(biased.late_quality([learner], k, [1], ROUNDS)[0])
+
+
+def test_the_lists_are_those_of_the_theorem() -> None:
+    rounds = biased.lists(2, 3, 4)
+    assert np.diff(rounds.offsets).tolist() == [2] * 3 + [10] * 4
+    assert rounds.features[:6, 0].tolist() == [1, 0.5] * 3
+    assert rounds.features[-10:, 0].tolist() == [1, *[0.5] * 8, -1]
+    assert rounds.relevance[-10:].tolist() == [1, *[0] * 8, 2]
+    made = biased.table(rounds=200, runs=2)
+    assert len(made.rows) == 9
+    assert all("of 2 keep it" in cell for row in made.rows for cell in row[2:])
 
 
 @pytest.mark.slow
@@ -160,23 +160,23 @@ def test_the_default_leaves_the_trap_unless_it_learns_from_pairs() -> None:
 
 def steps(name: str, estimator: str, w: float, gamma: float, clip: float) -> list[tuple[float, float]]:
     """What a round adds to w, in units of eta, with its probability, from the definitions."""
-    x, s, n, k = FEATURES[:, 0].astype(float), FEATURES[:, 0] * w, 10, naive_ct16.SEEN[name]
-    found = []
+    x, relevance, n, k = biased.FEATURES.astype(float), biased.RELEVANCE.astype(float), 10, naive_ct16.SEEN[name]
+    s, found = x * w, []
     for seen in combinations(range(n), k):
         random = gamma / comb(n, k)
         probability = random + (1 - gamma) * (seen == tuple(range(k)))  # A and the first C lead for w >= 0
         p = max(probability, clip * (random + 1 - gamma))
         i, j = seen[0], seen[-1]
         if name == "ranksvm":
-            high, low = (i, j) if RELEVANCE[i] > RELEVANCE[j] else (j, i)
-            active = RELEVANCE[i] != RELEVANCE[j] and 1 + s[low] > s[high]
+            high, low = (i, j) if relevance[i] > relevance[j] else (j, i)
+            active = relevance[i] != relevance[j] and 1 + s[low] > s[high]
             step = float(active) * (x[high] - x[low]) / p
         elif name == "kl":
-            step = -x[i] * (np.exp(s[i]) - np.exp(RELEVANCE[i])) / p
+            step = -x[i] * (np.exp(s[i]) - np.exp(relevance[i])) / p
         elif estimator == "printed":
-            step = -2 * float(x @ s - x[i] * RELEVANCE[i] / p)
+            step = -2 * float(x @ s - x[i] * relevance[i] / p)
         else:
-            step = -2 * x[i] * (s[i] - RELEVANCE[i]) / p
+            step = -2 * x[i] * (s[i] - relevance[i]) / p
         found.append((probability, float(step)))
     return found
 

@@ -38,8 +38,8 @@ class RTopKF:
       regression predicts all relevances, and the seen ones correct it.
     - The k drawn items are shown in the greedy order, and so are those below. The propensities are the same.
     - gamma = t^(-1/3) in round t (at most 1/2), after t - 1 answered rounds.
-    - Propensities are clipped at gamma times that of a greedy item, ``1 - gamma + gamma k / n``. This is biased and
-      much less noisy. ``clip=0`` is unbiased.
+    - Propensities are clipped at gamma times that of a greedy item, ``1 - gamma + gamma k / n``. This is biased,
+      and much less noisy. ``clip=0`` is unbiased.
     - *Scale-free* steps: ``rate z / (M sqrt(sum of |z|^2))`` with M the largest norm of an item. Multiplying all
       features or the loss by a constant does not change the rankings (without a ball; not with doubly robust).
     - In other rounds an item is drawn from ``softmax(s / (temperature (max s - min s)))`` and moved up to position
@@ -63,8 +63,8 @@ class RTopKF:
     gamma
         Probability of exploring; None for t^(-1/3).
     clip
-        Least divisor of an answer, as a part of the propensity of a greedy item: 0 divides by the exact propensity,
-        1 by the same whatever is shown, as section 4.2 of CT16 prints. None for gamma.
+        Least divisor of an answer, as a part of the propensity of a greedy item: 0 divides by the exact
+        propensity, 1 by the same whatever is shown, as section 4.2 of CT16 prints. None for gamma.
     temperature
         Temperature of the softmax that draws an item, in units of the spread of a list's scores; 0 draws the best.
     step
@@ -124,7 +124,7 @@ class RTopKF:
 
     @staticmethod
     def from_paper(surrogate: Surrogate, horizon: int, *, clip: float = 0.0) -> RTopKF:
-        """Return the paper's algorithm with the paper's parameters; clip = 1 for its section 4.2's propensities."""
+        """Return the paper's algorithm with its parameters; clip = 1 for the propensities of its section 4.2."""
         gamma = min(0.5, horizon ** (-1 / 3))
         return RTopKF(surrogate, horizon, "printed", "random", gamma, clip, temperature=0.0, step="theorem")
 

@@ -353,7 +353,8 @@ def our_claims(data: FigureData, *, yahoo: bool) -> Iterator[Claim]:
     yield Claim(
         f"{data.title}: the pair's denominator may be read as p or as 2 p",
         "the same verdicts with the printed propensities",
-        f"{count(sum(np.equal(once, twice)), len(once))}; RankSVM {_way(data, svm)} and {_way(data, TWICE)} {runs}",
+        f"{count(int(np.equal(once, twice).sum()), len(once))}; "
+        f"RankSVM {_way(data, svm)} and {_way(data, TWICE)} {runs}",
         once == twice,
     )
     for name, version in ((OURS[0], EXACT), (OURS[0], PRINTED), (RIDGE, PRINTED)):
