@@ -1,7 +1,7 @@
 """Where biased estimates fail: rtopkf on the lists of Theorem 5 of docs/theory/rtopkf.md.
 
-Ten items with one feature: A, eight times C, and B. Relevance falls from A to C, and an order by the feature has B,
-the best item, on top only if A is last. A learner that counts mainly the items it shows keeps A on top.
+Ten items with one feature: A, eight times C, and B. Relevance falls from A to C, and an order by the feature has
+B, the best item, on top only if A is last. A learner that counts mainly the items it shows keeps A on top.
 
     python experiments/biased.py [--record]
 """
@@ -26,7 +26,7 @@ from peekrank.types import Floats, Rounds
 
 FEATURES = np.array([1.0, *[0.5] * 8, -1.0], np.float32)
 RELEVANCE = np.array([1, *[0] * 8, 2], np.uint8)
-ROUNDS, RUNS, HALFWAY = 100_000, 8, 0.71  # between 0.514, with A on top, and 0.906, with B
+ROUNDS, RUNS, KEPT = 100_000, 8, 0.55  # NDCG is 0.514 with A on top, 0.906 with B
 CASES: tuple[tuple[Surrogate, int], ...] = ((Squared(), 1), (KL(), 1), (RankSVM(), 2))
 CLIPS: dict[str, float | None] = {"exact": 0.0, "gamma": None, "printed": 1.0}
 
@@ -56,7 +56,7 @@ def table(rounds: int, runs: int) -> records.Table:
         cells = []
         for learner in (papers, replace(papers, estimator="residual"), RTopKF(surrogate, clip=clip)):
             values = late_quality([learner] * runs, k, range(runs), rounds)
-            stuck = f"{np.sum(values < HALFWAY)} of {runs} keep it"
+            stuck = f"{np.sum(values < KEPT)} of {runs} keep it"
             cells.append(f"{stuck}; {values.mean():.3f} ± {values.std(ddof=1):.3f}")
         rows.append((f"{surrogate}, k = {k}", name, *cells))
     heads = ("surrogate", "propensities", "CT16's steps", "the same, residual", "our other defaults")

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import pairwise, product
 from pathlib import Path
 from typing import get_args
@@ -64,13 +65,9 @@ def jobs(mq2008: Path | None, yandex: Path | None) -> Iterator[tuple[str, int, C
     for run in range(FIRST, FIRST + RUNS):
         for name, splits in real.items():
             if splits:
-                yield name, run, lambda splits=splits, run=run: splits[run % len(splits)]
+                yield name, run, partial(splits.__getitem__, run % len(splits))
         for (name, layout), kind in product(LAYOUTS.items(), get_args(Kind)):
-            yield (
-                f"{name} shape, {kind}",
-                run,
-                lambda layout=layout, kind=kind, run=run: generated(layout, kind, run),
-            )
+            yield f"{name} shape, {kind}", run, partial(generated, layout, kind, run)
 
 
 def tables(results: pl.DataFrame) -> list[records.Table]:

@@ -14,7 +14,7 @@ from helpers import naive_ct16
 from helpers.scripts import load_experiment
 from peekrank import Agent
 from peekrank.learners.rtopkf.learner import RTopKF
-from peekrank.surrogates import KL, RankSVM, SmoothDCG, Squared, Surrogate
+from peekrank.surrogates import KL, Limits, RankSVM, SmoothDCG, Squared, Surrogate
 from peekrank.types import Floats, Shape
 
 SURROGATES: dict[str, Surrogate] = {
@@ -196,3 +196,20 @@ def test_the_constants_of_the_proof(name: str, estimator: str) -> None:
                 assert probability @ step**2 <= 14 / clip
             for w in np.linspace(0, largest, 9):
                 assert min(step for _, step in steps(name, estimator, w, gamma, clip)) >= -13 / clip
+
+
+@pytest.mark.parametrize("part", [0.0, 0.2, 0.5, 1.0])
+def test_second_moments_are_bounded_for_every_clip(part: float) -> None:
+    """Theorem 1 for the squared loss with m = 4, k = 1, documents of length 1, |w| = 1 and grades up to 2."""
+    m, gamma, w = 4, 0.2, np.array([0.6, -0.8])
+    x = np.random.default_rng(0).normal(size=(m, 2))
+    x, relevance = x / np.linalg.norm(x, axis=1)[:, None], np.array([0.0, 2.0, 1.0, 0.0])
+    s = x @ w
+    p = gamma / m + (1 - gamma) * (np.arange(m) == s.argmax())
+    divisor = np.maximum(p, part * p.max())
+    residual = [2 * (s[i] - relevance[i]) * x[i] / divisor[i] for i in range(m)]
+    printed = [2 * x.T @ (s - relevance[i] / divisor[i] * np.eye(m)[i]) for i in range(m)]
+    C = Squared().lipschitz(Limits(items=m, norm=1.0, radius=1.0, grade=2.0)) ** 2
+    assert all(sum(p[i] * z[i] @ z[i] for i in range(m)) <= C / gamma for z in (residual, printed))
+    bias = sum(p[i] * z for i, z in enumerate(residual)) - 2 * x.T @ (p / divisor * (s - relevance))
+    np.testing.assert_allclose(bias, 0, atol=1e-12)  # the mean of Theorem 4

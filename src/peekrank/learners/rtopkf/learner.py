@@ -123,7 +123,7 @@ class RTopKF:
             raise ValueError(f"estimator = {self.estimator}: {what}; use squared, kl or smoothdcg")
 
     @staticmethod
-    def from_paper(surrogate: Surrogate, horizon: int, *, clip: float = 0.0) -> RTopKF:
+    def from_paper(surrogate: Surrogate, horizon: int, *, clip: float | None = 0.0) -> RTopKF:
         """Return the paper's algorithm with its parameters; clip = 1 for the propensities of its section 4.2."""
         gamma = min(0.5, horizon ** (-1 / 3))
         return RTopKF(surrogate, horizon, "printed", "random", gamma, clip, temperature=0.0, step="theorem")

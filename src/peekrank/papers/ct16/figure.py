@@ -33,6 +33,7 @@ RUNS = 5
 POINTS = 50  # of a curve
 SETTLED = 0.1  # of the rounds; before, the order of the curves is mostly noise
 CLOSE = 0.9  # of the way from random to ListNet
+RIDGE_FEATURES = 300  # at most; its time grows with their square, to minutes per run
 MEASURE = NDCG(10, no_relevant="skip")  # a query without a relevant document is the same for all rankings
 NOTHING, EVERYTHING = "random", "ListNet, all relevances"
 OURS = ("ours, k = 1", "ours, k = 2", "ours, k = 5")
@@ -169,8 +170,8 @@ def _job(size: Size, run: int) -> Callable[[Heartbeat], pl.DataFrame]:
     return lambda alive: play_run(size.setting.draw, size.rounds, run, alive)
 
 
-def contestants(rounds: int) -> list[Contestant]:
-    """Return the six learners of the paper, in two versions, then ours."""
+def contestants(rounds: int, features: int = 0) -> list[Contestant]:
+    """Return the six learners of the paper, in two versions, then ours; ridge if there are few features."""
     svm, black, grey = COLOURS[2], COLOURS[-1], "#777777"
     entrants = [Contestant(EVERYTHING, RTopKF.from_paper(ListNet(), rounds), 1, COLOURS[4], "-")]
     for version, dashes in ((PRINTED, "-"), (EXACT, "--")):
@@ -194,7 +195,7 @@ def contestants(rounds: int) -> list[Contestant]:
         ),
         Contestant(UNBIASED, RTopKF(clip=EXACT.clip), 1, grey, "--"),
         Contestant(CLIPPED, RTopKF(clip=PRINTED.clip), 1, grey, ":"),
-        Contestant(RIDGE, Ridge(), 1, grey, "-"),
+        *([Contestant(RIDGE, Ridge(), 1, grey, "-")] if features <= RIDGE_FEATURES else []),
     ]
 
 
@@ -252,7 +253,7 @@ def play_run(
     lengths, d = np.diff(data.offsets), data.features.shape[1]
     sequence = passes(len(lengths), rounds, rng)
     counted = np.maximum(1, np.cumsum(best_grades(data)[sequence] > 0)[checkpoints - 1])
-    entrants = contestants(rounds)
+    entrants = contestants(rounds, d)
     agents = [Agent(c.learner, m=int(lengths.max()), k=c.k, d=d, seed=run) for c in entrants]
     traces = run_agents(
         agents, data, measure=MEASURE, sequence=sequence, checkpoints=checkpoints, progress=lambda _: alive()
@@ -358,6 +359,8 @@ def our_claims(data: FigureData, *, yahoo: bool) -> Iterator[Claim]:
         once == twice,
     )
     for name, version in ((OURS[0], EXACT), (OURS[0], PRINTED), (RIDGE, PRINTED)):
+        if name not in data.curves:
+            continue
         best = max((*version.convex, version.smooth), key=lambda name: data.ends(name).mean())
         yield Claim(
             f"{data.title}: {name}, is above the paper's four with {version.title} propensities",
@@ -419,7 +422,8 @@ def picture(data: FigureData) -> Figure:
     with styled():
         title = f"{data.title}\nmean of {data.runs} runs, band: ± 1 standard deviation"
         figure, axes = blank(title, "average NDCG@10", scale="linear", legend_rows=9)
-        for position, (name, _, _, colour, dashes) in enumerate(contestants(data.rounds)):
+        entrants = [c for c in contestants(data.rounds) if c.name in data.curves]
+        for position, (name, _, _, colour, dashes) in enumerate(entrants):
             look = Look(position, colour, "o^sDvP"[position % 6], dashes)
             draw(axes, data.checkpoints, spread_of_runs(data.curves[name]), look, label=name)
         figure.legend(loc="outside lower left", ncols=2)
