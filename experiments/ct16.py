@@ -23,12 +23,15 @@ from peekrank.data.generated import SHAPES, Kind
 from peekrank.data.letor import read_letor
 from peekrank.data.peek import open_dataset
 from peekrank.papers.ct16.figure import (
+    EXACT,
+    PRINTED,
     ROUNDS,
     RUNS,
     FigureData,
     Setting,
     claims,
     of_unit_length,
+    our_claims,
     picture,
     play,
     where,
@@ -42,12 +45,18 @@ PICTURES = Path(__file__).resolve().parent.parent / "docs" / "pictures"
 
 def tables(played: FigureData, *, yahoo: bool = False) -> list[records.Table]:
     """Return where the curves are at a tenth of the rounds and at the end, and the verdicts."""
-    said = ((claim.what.removeprefix(f"{played.title}: "), claim) for claim in claims(played, yahoo=yahoo))
-    rows = [row(f"{what}: {claim.expected}", f"{claim.verdict} ({claim.here})") for what, claim in said]
+    printed, exact = (claims(played, version, yahoo=yahoo) for version in (PRINTED, EXACT))
+    rows = [
+        row(f"{one.what.partition(': ')[2]}: {one.expected}", *(f"{c.verdict} ({c.here})" for c in (one, two)))
+        for one, two in zip(printed, exact, strict=True)
+    ]
+    ours = [row(c.what.partition(": ")[2], f"{c.verdict} ({c.here})") for c in our_claims(played, yahoo=yahoo)]
     title, pictures = f"Figure 1, {played.title}", {f"ct16-{played.title}.svg": "Average NDCG@10 against rounds"}
+    heads = "| the paper | printed propensities | exact propensities |"
     return [
         records.parse_table(title, where(played).markdown(), pictures=pictures),
-        records.parse_table(f"{title}: statements of the paper", ["| the paper | here |", "|---|---|", *rows]),
+        records.parse_table(f"{title}: statements of the paper", [heads, "|---|---|---|", *rows]),
+        records.parse_table(f"{title}: ours", ["| ours | here |", "|---|---|", *ours]),
     ]
 
 

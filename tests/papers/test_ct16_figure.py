@@ -61,15 +61,23 @@ def played() -> Any:
     return figure.play("tiny", lambda rng: lists(int(rng.integers(99))), rounds=ROUNDS, runs=RUNS, say=silent)
 
 
-def invented(**ends: float) -> Any:
-    """Curves that are level, two runs that differ by 0.002."""
+def invented(version: Any = figure.PRINTED, **ends: float) -> Any:
+    """Curves that are level, two runs that differ by 0.002; of the paper's learners in one version."""
     checkpoints = np.array([10, 50, 100])
+    squared, kl, svm = version.convex
     names = {
-        "listnet": figure.EVERYTHING, "ranksvm": figure.SVM, "kl": figure.KL_PRINTED, "squared": figure.SQUARED,
-        "smooth": figure.SMOOTH, "random": figure.NOTHING, **{f"ours_{name[-1]}": name for name in figure.OURS},
+        "listnet": figure.EVERYTHING, "ranksvm": svm, "kl": kl, "squared": squared, "smooth": version.smooth,
+        "random": figure.NOTHING, "twice": figure.TWICE, "ridge": figure.RIDGE,
+        **{f"ours_{name[-1]}": name for name in figure.OURS},
     }  # fmt: skip
     curves = {names[n]: np.array([[v - 0.001] * 3, [v + 0.001] * 3]) for n, v in ends.items()}
     return figure.FigureData("invented", 100, checkpoints, curves, dict.fromkeys(curves, 0))
+
+
+def both(ours: dict[str, float], exact: dict[str, float], **printed: float) -> Any:
+    """Curves of both versions."""
+    one, two = invented(**printed, **ours), invented(figure.EXACT, **exact)
+    return one._replace(curves={**two.curves, **one.curves}, diverged={**two.diverged, **one.diverged})
 
 
 def test_each_pass_shows_every_query_once() -> None:
@@ -80,13 +88,18 @@ def test_each_pass_shows_every_query_once() -> None:
 
 
 def test_the_figure_has_the_six_of_the_paper_with_its_parameters() -> None:
-    printed: list[Any] = [c for c in figure.contestants(1000) if getattr(c.learner, "estimator", "") == "printed"]
-    assert [(str(c.learner.surrogate), c.k) for c in printed] == [
-        ("listnet", 1), ("ranksvm", 2), ("kl", 1), ("squared", 1), ("smoothdcg", 1),
+    entrants = figure.contestants(1000)
+    papers: list[Any] = [c for c in entrants if getattr(c.learner, "estimator", "") == "printed"]
+    four = [("ranksvm", 2), ("kl", 1), ("squared", 1), ("smoothdcg", 1)]
+    assert [(str(c.learner.surrogate), c.k, c.learner.clip) for c in papers] == [
+        ("listnet", 1, 0), *((*one, 1) for one in four), *((*one, 0) for one in four), ("ranksvm", 2, 1),
     ]  # fmt: skip
-    assert [c.learner.step for c in printed] == ["theorem"] * 5
-    assert [c.learner.gamma for c in printed] == pytest.approx([0.1] * 5)
-    assert figure.NOTHING in [c.name for c in figure.contestants(1000)]
+    assert [c.learner.rate for c in papers] == [1.0] * 9 + [0.5]
+    assert [c.learner.step for c in papers] == ["theorem"] * 10
+    assert [c.learner.gamma for c in papers] == pytest.approx([0.1] * 10)
+    assert {figure.NOTHING, figure.TWICE, figure.RIDGE} < {c.name for c in entrants}
+    assert figure.RIDGE not in {c.name for c in figure.contestants(1000, features=700)}
+    assert len({(c.colour, c.dashes) for c in entrants}) == len({c.name for c in entrants}) == len(entrants)
 
 
 def test_curves_are_averages_over_the_queries_with_a_relevant_document(played: Any) -> None:
@@ -106,49 +119,76 @@ def test_curves_are_averages_over_the_queries_with_a_relevant_document(played: A
     np.testing.assert_allclose(played.curves["ours, k = 2"][1], wanted, rtol=1e-12)
 
 
-def test_verdicts_follow_the_curves() -> None:
-    as_in_the_paper = invented(listnet=0.8, ranksvm=0.79, kl=0.785, squared=0.75, smooth=0.55, random=0.5)
-    assert {claim.verdict for claim in figure.claims(as_in_the_paper, yahoo=True)} == {"holds"}
-    otherwise = invented(listnet=0.8, ranksvm=0.6, kl=0.501, squared=0.61, smooth=0.9, random=0.5)
-    claims = figure.claims(otherwise, yahoo=True)
+@pytest.mark.parametrize("version", [figure.PRINTED, figure.EXACT])
+def test_verdicts_follow_the_curves(version: Any) -> None:
+    ends = {"listnet": 0.8, "ranksvm": 0.79, "kl": 0.785, "squared": 0.75, "smooth": 0.55, "random": 0.5}
+    as_in_the_paper = invented(version, **ends)
+    assert {claim.verdict for claim in figure.claims(as_in_the_paper, version, yahoo=True)} == {"holds"}
+    ends = {"listnet": 0.8, "ranksvm": 0.6, "kl": 0.501, "squared": 0.61, "smooth": 0.9, "random": 0.5}
+    claims = figure.claims(invented(version, **ends), version, yahoo=True)
     assert {claim.verdict for claim in claims} == {"differs"}
     assert claims[1].here == "RankSVM 33% ± 0%, KL 0% ± 0% (2 runs)"
-    assert [claim.what for claim in figure.claims(otherwise, yahoo=False)] == [
+    assert {claim.what.partition(": ")[0] for claim in claims} == {f"invented, {version.title} propensities"}
+    assert [claim.what for claim in figure.claims(invented(version, **ends), version, yahoo=False)] == [
         claim.what for claim in claims if "very close" not in claim.what
     ]  # said of the other data set
 
 
+PRINTED = {
+    "listnet": 0.8,
+    "ranksvm": 0.7,
+    "kl": 0.65,
+    "squared": 0.62,
+    "smooth": 0.55,
+    "random": 0.5,
+    "twice": 0.7,
+}
+EXACT = {"ranksvm": 0.6, "kl": 0.52, "squared": 0.6, "smooth": 0.55}
+
+
+def our_verdicts(ours: dict[str, float], **printed: float) -> list[bool]:
+    data = both(ours, EXACT, **{**PRINTED, **printed})
+    return [claim.holds for claim in figure.our_claims(data, yahoo=False)]
+
+
 def test_verdicts_on_ours_follow_the_curves() -> None:
-    printed = {"listnet": 0.8, "ranksvm": 0.7, "kl": 0.6, "squared": 0.6, "smooth": 0.55, "random": 0.5}
-    good = invented(**printed, ours_1=0.72, ours_2=0.75, ours_5=0.78)
-    assert [claim.holds for claim in figure.our_claims(good)] == [True, True]
-    bad = invented(**printed, ours_1=0.69, ours_2=0.69, ours_5=0.78)
-    assert [claim.holds for claim in figure.our_claims(bad)] == [False, False]
-    assert "against 67% ± 0% of RankSVM, k = 2" in figure.our_claims(bad)[0].here
+    good = {"ours_1": 0.72, "ours_2": 0.75, "ours_5": 0.78, "ridge": 0.79}
+    assert our_verdicts(good) == [True] * 5
+    assert our_verdicts({**good, "ours_1": 0.69, "ours_2": 0.69}) == [True, True, False, True, False]
+    assert our_verdicts({**good, "ours_1": 0.59, "ridge": 0.69}) == [True, False, False, False, True]
+    assert our_verdicts(good, twice=0.64)[0] is False  # KL is better than that
+    said = list(figure.our_claims(both(good, EXACT, **PRINTED), yahoo=False))
+    assert said[0].here == "6 of 6; RankSVM 67% ± 0% and 67% ± 0% (2 runs)"
+    ours = both({"ours_1": 0.72, "ours_2": 0.75, "ours_5": 0.78}, EXACT, **PRINTED)
+    assert [c.what for c in figure.our_claims(ours, yahoo=False)] == [
+        c.what for c in said if "ridge" not in c.what
+    ]
+    assert "73% ± 0% against 67% ± 0% of RankSVM, k = 2 (" in said[2].here
 
 
 def test_nothing_holds_where_listnet_is_not_above_random() -> None:
     ends = {"ranksvm": 0.45, "kl": 0.44, "squared": 0.43, "smooth": 0.48, "random": 0.5, "listnet": 0.4}
-    turned = invented(**ends, ours_1=0.3, ours_2=0.2, ours_5=0.1)
-    assert {claim.verdict for claim in figure.claims(turned, yahoo=True)} == {"differs"}
-    assert "SmoothDCG 0.480, with ListNet not above random" in figure.claims(turned, yahoo=True)[-1].here
-    assert [claim.holds for claim in figure.our_claims(turned)] == [False, False]
+    ours = {"ours_1": 0.3, "ours_2": 0.2, "ours_5": 0.1, "ridge": 0.3}
+    turned = both(ours, EXACT, **ends, twice=0.45)
+    claims = figure.claims(turned, figure.PRINTED, yahoo=True)
+    assert {claim.verdict for claim in claims} == {"differs"}
+    assert "SmoothDCG 0.480, with ListNet not above random" in claims[-1].here
+    assert [claim.holds for claim in figure.our_claims(turned, yahoo=True)] == [True] + [False] * 4
     assert all(row[-1] == "" for row in figure.where(turned).rows)
 
 
 def test_luck_is_not_taken_for_being_above() -> None:
-    printed = {"listnet": 0.8, "ranksvm": 0.7, "kl": 0.6, "squared": 0.6, "smooth": 0.55, "random": 0.5}
-    played = invented(**printed, ours_1=0.72, ours_2=0.75, ours_5=0.78)
+    played = both({"ours_1": 0.72, "ours_2": 0.75, "ours_5": 0.78, "ridge": 0.79}, EXACT, **PRINTED)
     played.curves[figure.OURS[0]][1] += 0.05  # further above in the mean, but as the runs please
-    assert [claim.holds for claim in figure.our_claims(played)] == [False, False]
+    assert [claim.holds for claim in figure.our_claims(played, yahoo=False)] == [True, False, False, True, False]
 
 
 def test_a_learner_that_diverges_is_named() -> None:
     large = lists()._replace(features=lists().features * np.float32(1e6))
     played = figure.play("large", lambda _: large, rounds=ROUNDS, runs=2, say=silent)
-    assert played.diverged[figure.SQUARED] == 2
+    assert played.diverged[figure.EXACT.name("squared")] == 2
     assert played.diverged["ours, k = 1"] == played.diverged[figure.NOTHING] == 0
-    assert "squared, k = 1; diverged in 2 of 2 runs" in [row[0] for row in ct16.tables(played)[0].rows]
+    assert "squared, k = 1, exact; diverged in 2 of 2 runs" in [row[0] for row in ct16.tables(played)[0].rows]
 
 
 def test_the_longest_document_has_length_one() -> None:
@@ -164,10 +204,12 @@ def test_the_figure_goes_into_a_record(tmp_path: Path) -> None:
     source.write_text(letor(lists()))
     outputs = ["--record", str(record), "--pictures", str(tmp_path)]
     ct16.main(["--data", str(source), "--name", "mine", "--rounds", "30", "--runs", "2", *outputs])
-    where, said = records.read(record).tables
+    where, said, ours = records.read(record).tables
     assert (where.title, said.title) == ("Figure 1, mine", "Figure 1, mine: statements of the paper")
+    assert (ours.title, len(ours.rows)) == ("Figure 1, mine: ours", 5)
     assert "ours, k = 5" in [row[0] for row in where.rows]
-    assert "RankSVM, k = 2" in (tmp_path / "ct16-mine.svg").read_text()
+    assert said.columns == ["the paper", "printed propensities", "exact propensities"]
+    assert "RankSVM, k = 2, printed" in (tmp_path / "ct16-mine.svg").read_text()
 
 
 def test_one_run_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
@@ -205,14 +247,14 @@ def test_folds_rotate_through_the_five_parts(tmp_path: Path) -> None:
 def test_learned_weights_are_those_of_an_agent_that_is_told_step_by_step() -> None:
     train, test = lists(1), lists(2)
     found = judged.learned(judged.Split(train, None, test), ROUNDS, 7)
-    agent = Agent(RTopKF(), m=int(np.diff(train.offsets).max()), k=2, d=4, seed=7)
+    agent = Agent(RTopKF(clip=0.0), m=int(np.diff(train.offsets).max()), k=2, d=4, seed=7)
     for query in figure.passes(len(train.offsets) - 1, ROUNDS, np.random.default_rng(7)):
         rows = slice(train.offsets[query], train.offsets[query + 1])
         decision = agent.rank(train.features[rows])
         agent.update(decision, train.relevance[rows][decision.ranking[:2]])
     state: Any = agent._state
     assert found[module.OURS, 2] == judged.held_out(test.features @ state.w, test)
-    assert {k for name, k in found if name == "RankSVM, as printed"} == {2, 5}
+    assert {k for name, k in found if name == "RankSVM of CT16"} == {2, 5}
 
 
 def test_quality_after_few_rounds_is_that_of_an_agent_that_stops_there() -> None:
@@ -238,21 +280,21 @@ def test_quality_after_few_rounds_is_that_of_an_agent_that_stops_there() -> None
 
 
 def test_claims_compare_equal_splits() -> None:
-    found = {(name, k): [0.5, 0.6] for name in module.PRINTED for k in module.ANSWERS}
-    found["KL, as printed", 1] = [0.6, 0.7]
-    del found["RankSVM, as printed", 1]
+    found = {(name, k): [0.5, 0.6] for name in module.PAPERS for k in module.ANSWERS}
+    found["KL of CT16", 1] = [0.6, 0.7]
+    del found["RankSVM of CT16", 1]
     found |= {(module.OURS, 1): [0.7, 0.8], (module.OURS, 2): [0.72, 0.8], (module.OURS, 5): [0.6, 0.61]}
     found[figure.EVERYTHING, 0] = [0.78, 0.88]
     said = {claim.what: claim for claim in module.claims(found, "here")}
-    assert said["here: ours above all printed ones, k = 1"] == (
-        "here: ours above all printed ones, k = 1", "above KL, with all of the 95 % interval",
+    assert said["here: ours above all of CT16's, k = 1"] == (
+        "here: ours above all of CT16's, k = 1", "above KL of CT16, with all of the 95 % interval",
         "+0.100 ± 0.000 (2 runs)", True,
     )  # fmt: skip
-    gap = "here: gap to ListNet, all relevances, k = {}: ours against the best printed one's"
+    gap = "here: gap to ListNet, all relevances, k = {}: ours against the best of CT16's"
     assert said[gap.format(1)][2:] == ("44%: beyond half by +0.010 ± 0.000 (2 runs)", True)
     assert said[gap.format(5)][2:] == ("80%: beyond half by -0.085 ± 0.064 (2 runs)", False)
     found |= {(module.OURS, k): [0.4, 0.4] for k in module.ANSWERS}
-    found[figure.EVERYTHING, 0] = [0.5, 0.5]  # below what is printed, so that there is no gap
+    found[figure.EVERYTHING, 0] = [0.5, 0.5]  # below those of the paper, so that there is no gap
     turned = {claim.what: claim for claim in module.claims(found, "here")}
     assert turned[gap.format(1)][2:] == ("no gap: beyond half by -0.175 ± 0.035 (2 runs)", False)
     assert said["here: ours, k = 2 above k = 1"][2:] == ("+0.010 ± 0.014 (2 runs)", False)
@@ -260,7 +302,7 @@ def test_claims_compare_equal_splits() -> None:
 
 
 def test_claims_on_lists_that_come_once() -> None:
-    names = (module.PRINTED[0], module.RESIDUAL, module.PAPERS_STEPS, module.ALL_OURS, figure.EVERYTHING)
+    names = (module.PAPERS[0], module.RESIDUAL, module.PAPERS_STEPS, module.ALL_OURS, figure.EVERYTHING)
 
     def verdicts(*values: float) -> list[bool]:
         found = {(name, 1): [value, value + 0.01] for name, value in zip(names, values, strict=True)}
@@ -268,7 +310,7 @@ def test_claims_on_lists_that_come_once() -> None:
 
     assert verdicts(0.6, 0.5, 0.65, 0.8, 0.9) == [True, True, True]
     assert verdicts(0.6, 0.7, 0.65, 0.68, 0.9) == [False, False, False]
-    assert verdicts(0.6, 0.5, 0.4, 0.3, 0.5) == [False, True, True]  # ListNet is below the printed one
+    assert verdicts(0.6, 0.5, 0.4, 0.3, 0.5) == [False, True, True]  # ListNet is below the paper's
 
 
 def test_the_last_lists_are_for_validation() -> None:
@@ -287,10 +329,10 @@ def test_tables_of_generated_lists_have_every_learner() -> None:
 
 def test_half_a_gap_is_more_than_propensity() -> None:
     """A share just below a half says nothing if runs differ by more than that: rounding would turn the verdict."""
-    top, printed = np.full(5, 0.7), np.array([0.60, 0.64, 0.56, 0.62, 0.58])
+    top, papers = np.full(5, 0.7), np.array([0.60, 0.64, 0.56, 0.62, 0.58])
 
     def verdict(ours: float) -> bool:
-        return module._halves("", "", [top, printed, np.full(5, ours)], lambda gap, left: left / gap).holds
+        return module._halves("", "", [top, papers, np.full(5, ours)], lambda gap, left: left / gap).holds
 
     assert [verdict(ours) for ours in (0.64, 0.652, 0.67, 0.7)] == [False, False, True, True]
-    assert not module._halves("", "", [printed, top, top], lambda gap, left: left / gap).holds
+    assert not module._halves("", "", [papers, top, top], lambda gap, left: left / gap).holds

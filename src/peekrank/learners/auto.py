@@ -19,8 +19,8 @@ class Auto(ChampionLearner):
     """Rank lists with ridge until there is evidence that a feature map or rtopkf ranks better.
 
     Auto is a champion of three members. Ridge needs the fewest answers. Ridge with products of features as further
-    columns is for relevance that is not linear in the features. The estimates of rtopkf hold for the whole list,
-    whatever relevance depends on. docs/learners/auto.md says what the choice costs.
+    columns is for relevance that is not linear in the features. The estimates of rtopkf with clip = 0 hold for the
+    whole list, whatever relevance depends on. docs/learners/auto.md says what the choice costs.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ class Auto(ChampionLearner):
     >>> from peekrank import Agent
     >>> agent = Agent(Auto(), m=5, k=1, d=3)
     >>> [status.member for status in agent.learner.member_status(agent.state)]
-    ['ridge', 'ridge:expand=1300', 'rtopkf']
+    ['ridge', 'ridge:expand=1300', 'rtopkf:clip=0']
     """
 
     measure: LinearMeasure = field(default=DCG(10), metadata={"read": measure_named})
@@ -54,6 +54,5 @@ class Auto(ChampionLearner):
 
     def team(self) -> tuple[Learner, ...]:
         """Return the members; the first is the champion at the start."""
-        return tuple(
-            parse("learner", LEARNERS, text) for text in ("ridge", f"ridge:expand={self.expand}", "rtopkf")
-        )
+        texts = ("ridge", f"ridge:expand={self.expand}", "rtopkf:clip=0")
+        return tuple(parse("learner", LEARNERS, text) for text in texts)

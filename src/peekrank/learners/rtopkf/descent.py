@@ -33,9 +33,19 @@ from peekrank.types import Features, Floats, Ints, Kernels
 
 
 @kernel
+def _fill_divisors(s: RTopKFState, k: int, n: int, token: Floats) -> None:
+    """Fill in the propensity of each seen item, but at least `clip` times that of the greedy item."""
+    gamma = token[GAMMA]
+    least = (s.clip if s.clip >= 0 else gamma) * (1 - gamma + gamma * k / n)
+    for p in range(k):
+        s.divisors[p] = max(token[PROPENSITIES + p], least)
+
+
+@kernel
 def _fill_pairs(s: RTopKFState, ranking: Ints, token: Floats, scores: Floats) -> None:
-    """Fill in the joint propensity of each pair of seen items; s.items gets their positions."""
+    """Do the same for each pair of seen items; s.items gets their positions."""
     k, n, gamma = len(s.pairs), len(ranking), token[GAMMA]
+    random, clip = gamma * k * (k - 1) / (n * (n - 1)), s.clip if s.clip >= 0 else gamma
     for a in range(k):
         s.items[a] = position_of(scores, ranking[a])
     for a in range(k):
@@ -49,8 +59,8 @@ def _fill_pairs(s: RTopKFState, ranking: Ints, token: Floats, scores: Floats) ->
                 exploited = (token[PROPENSITIES + high] - gamma * k / n) / (1 - gamma)
             else:
                 exploited = 0.0
-            propensity = gamma * k * (k - 1) / (n * (n - 1)) + (1 - gamma) * exploited
-            s.pairs[a, b] = s.pairs[b, a] = propensity
+            propensity = random + (1 - gamma) * exploited
+            s.pairs[a, b] = s.pairs[b, a] = max(propensity, clip * (random + 1 - gamma))
 
 
 @kernel
@@ -153,11 +163,8 @@ def _update(s: RTopKFState, X: Features, ranking: Ints, token: Floats, feedback:
     _keep(s)
     s.sums[ROUNDS] += answers / k
     s.sums[OVERFLOWED] = 0
-    propensities, scores, predicted = (
-        token[PROPENSITIES:],
-        token[PROPENSITIES + s.k :],
-        token[PROPENSITIES + s.k + len(s.scores) :],
-    )
+    scores, predicted = token[PROPENSITIES + s.k :], token[PROPENSITIES + s.k + len(s.scores) :]
+    _fill_divisors(s, k, n, token)
     pairs = s.pairs if k < n else s.pairs[:0]
     if len(pairs) > 0:
         _fill_pairs(s, ranking, token, scores[:n])
@@ -166,7 +173,7 @@ def _update(s: RTopKFState, X: Features, ranking: Ints, token: Floats, feedback:
         scores[:n],
         ranking,
         feedback,
-        propensities[:k],
+        s.divisors[:k],
         pairs,
         predicted[:n],
         s.propensities[:n],

@@ -25,11 +25,11 @@ Step = Literal["scale_free", "theorem"]
 
 @dataclass(frozen=True)
 class RTopKF:
-    """Descend a surrogate's gradient, estimated without bias from top-k feedback.
+    """Descend a surrogate's gradient, estimated from top-k feedback.
 
     Each round scores the items of a list by ``s = X w`` and shows the greedy order. With probability gamma it
     shows k random items on top. The gradient of the surrogate at s is estimated by dividing the seen relevance by
-    its exact propensity. Then ``w <- w - eta X' (estimate)``, projected onto a ball.
+    its propensity. Then ``w <- w - eta X' (estimate)``, projected onto a ball.
 
     In the paper (`from_paper`), exploration shuffles the whole list, gamma = T^(-1/3), eta = T^(-2/3), and
     the squared loss uses ``2 (s - R_i e_i / p_i)``. The defaults need no horizon and no tuning, and are better:
@@ -38,6 +38,8 @@ class RTopKF:
       regression predicts all relevances, and the seen ones correct it.
     - The k drawn items are shown in the greedy order, and so are those below. The propensities are the same.
     - gamma = t^(-1/3) in round t (at most 1/2), after t - 1 answered rounds.
+    - Propensities are clipped at gamma times that of a greedy item, ``1 - gamma + gamma k / n``. This is biased,
+      and much less noisy. ``clip=0`` is unbiased.
     - *Scale-free* steps: ``rate z / (M sqrt(sum of |z|^2))`` with M the largest norm of an item. Multiplying all
       features or the loss by a constant does not change the rankings (without a ball; not with doubly robust).
     - In other rounds an item is drawn from ``softmax(s / (temperature (max s - min s)))`` and moved up to position
@@ -60,6 +62,9 @@ class RTopKF:
         Order of the drawn items, and of those below them, in a round that explores.
     gamma
         Probability of exploring; None for t^(-1/3).
+    clip
+        Least divisor of an answer, as a part of the propensity of a greedy item: 0 divides by the exact
+        propensity, 1 by the same whatever is shown, as section 4.2 of CT16 prints. None for gamma.
     temperature
         Temperature of the softmax that draws an item, in units of the spread of a list's scores; 0 draws the best.
     step
@@ -85,6 +90,7 @@ class RTopKF:
     estimator: Estimator = "residual"
     unseen_order: UnseenOrder = "greedy"
     gamma: float | None = None
+    clip: float | None = None
     temperature: float = 0.05
     step: Step = "scale_free"
     rate: float = 1.0
@@ -106,6 +112,8 @@ class RTopKF:
             check_positive("radius", self.radius)
         if self.gamma is not None and not 0 < self.gamma < 1:
             raise ValueError(f"gamma = {self.gamma}: must be a probability above 0 and below 1")
+        if self.clip is not None and not 0 <= self.clip <= 1:
+            raise ValueError(f"clip = {self.clip}: must be a number from 0 to 1")
         if not 0 <= self.temperature < np.inf:
             raise ValueError(f"temperature = {self.temperature}: must be a number, at least 0")
         if self.step == "theorem" and self.horizon is None:
@@ -115,10 +123,10 @@ class RTopKF:
             raise ValueError(f"estimator = {self.estimator}: {what}; use squared, kl or smoothdcg")
 
     @staticmethod
-    def from_paper(surrogate: Surrogate, horizon: int) -> RTopKF:
-        """Return the paper's algorithm with the paper's parameters."""
+    def from_paper(surrogate: Surrogate, horizon: int, *, clip: float | None = 0.0) -> RTopKF:
+        """Return the paper's algorithm with its parameters; clip = 1 for the propensities of its section 4.2."""
         gamma = min(0.5, horizon ** (-1 / 3))
-        return RTopKF(surrogate, horizon, "printed", "random", gamma=gamma, temperature=0.0, step="theorem")
+        return RTopKF(surrogate, horizon, "printed", "random", gamma, clip, temperature=0.0, step="theorem")
 
     @property
     def kernels(self) -> Kernels:
@@ -163,6 +171,7 @@ class RTopKF:
             random_below=self.unseen_order == "random",
             temperature=self.temperature,
             gamma=self.gamma or 0.0,
+            clip=-1.0 if self.clip is None else self.clip,
             step=self.rate * (self.horizon or 1) ** exponent if self.step == "theorem" else 0.0,
             rate=self.rate,
             radius=self.radius or np.inf,
@@ -173,6 +182,7 @@ class RTopKF:
             scores=np.zeros(m),
             slopes=np.zeros(m),
             propensities=np.zeros(m),
+            divisors=np.zeros(k),
             pairs=np.zeros((pairs, pairs)),
             order=np.zeros(m, dtype=np.int64),
             items=np.zeros(m, dtype=np.int64),

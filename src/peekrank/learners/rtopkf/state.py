@@ -30,6 +30,7 @@ class RTopKFState(NamedTuple):
     random_below: bool
     temperature: float
     gamma: float  # of every round, or 0: t^(-1/3) in round t
+    clip: float  # of every round, or -1: gamma
     step: float  # of every round, or 0: scale-free
     rate: float
     radius: float
@@ -40,7 +41,8 @@ class RTopKFState(NamedTuple):
     scores: Floats
     slopes: Floats
     propensities: Floats
-    pairs: Floats  # joint propensities of pairs; empty if no pairs are used, or all items are seen
+    divisors: Floats  # what to divide the k answers by: propensities, clipped
+    pairs: Floats  # the same for pairs; empty if no pairs are used, or all items are seen
     order: Ints
     items: Ints
     sorting: SortSpace

@@ -119,7 +119,7 @@ def largest_error(surrogate: Surrogate, estimator: Any, k: int) -> float:
     >>> largest_error(Squared(), "printed", 1) < 1e-9
     True
     """
-    learner = RTopKF(surrogate, estimator=estimator, unseen_order="random", temperature=0.0, gamma=GAMMA)
+    learner = RTopKF(surrogate, estimator=estimator, unseen_order="random", gamma=GAMMA, clip=0.0, temperature=0.0)
     rng, largest = np.random.default_rng(0), 0.0
     for _ in range(LISTS):
         X = rng.normal(size=(ITEMS, FEATURES)).astype(np.float32)

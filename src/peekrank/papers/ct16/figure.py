@@ -1,13 +1,15 @@
 """CT16 Figure 1: average NDCG@10 against time, on any lists of documents.
 
-The figure compares the six learners of the paper as printed, with the paper's parameters, and ours with k = 1, 2
-and 5 and with other choices at k = 1. All of them rank the same queries in the same order, in passes that each
+The figure compares the six learners of the paper, with the paper's parameters, and ours. Learners with
+propensities come in two versions: with those that section 4.2 of the paper prints, and with the exact ones that
+its definition (1) and its theorems need. All of them rank the same queries in the same order, in passes that each
 have a new random order. The paper's data may not be redistributed, so every run generates data of the same shapes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -17,10 +19,10 @@ from matplotlib.figure import Figure
 
 from peekrank.data.generated import Kind, make_dataset
 from peekrank.engine import Agent, run_agents
-from peekrank.learners import Uniform
+from peekrank.learners import Ridge, Uniform
 from peekrank.learners.rtopkf.learner import RTopKF
 from peekrank.measures import NDCG
-from peekrank.papers.record import Claim, Heartbeat, Options, Results, mean_exceeds
+from peekrank.papers.record import Claim, Heartbeat, Options, Results, count, mean_exceeds
 from peekrank.reports.markup import Table
 from peekrank.reports.style import COLOURS, Look, blank, draw, finish, spread_of_runs, styled
 from peekrank.surrogates import KL, ListNet, RankSVM, SmoothDCG, Squared
@@ -31,11 +33,36 @@ RUNS = 5
 POINTS = 50  # of a curve
 SETTLED = 0.1  # of the rounds; before, the order of the curves is mostly noise
 CLOSE = 0.9  # of the way from random to ListNet
+RIDGE_FEATURES = 300  # at most; its time grows with their square, to minutes per run
 MEASURE = NDCG(10, no_relevant="skip")  # a query without a relevant document is the same for all rankings
 NOTHING, EVERYTHING = "random", "ListNet, all relevances"
-SQUARED, KL_PRINTED, SMOOTH, SVM = "squared, k = 1", "KL, k = 1", "SmoothDCG, k = 1", "RankSVM, k = 2"
-CONVEX = (SQUARED, KL_PRINTED, SVM)
 OURS = ("ours, k = 1", "ours, k = 2", "ours, k = 5")
+UNBIASED, CLIPPED, RIDGE = "ours, clip = 0, k = 1", "ours, clip = 1, k = 1", "ridge, k = 1"
+
+
+class Version(NamedTuple):
+    """Names of the paper's learners with one kind of propensities, and the `clip` that gives it."""
+
+    title: str
+    clip: float
+
+    def name(self, surrogate: str, k: int = 1) -> str:
+        """Return the name of a learner's curve."""
+        return f"{surrogate}, k = {k}, {self.title}"
+
+    @property
+    def convex(self) -> tuple[str, str, str]:
+        """Names of the learners with squared loss, KL and RankSVM."""
+        return self.name("squared"), self.name("KL"), self.name("RankSVM", 2)
+
+    @property
+    def smooth(self) -> str:
+        """Name of the learner with SmoothDCG."""
+        return self.name("SmoothDCG")
+
+
+PRINTED, EXACT = Version("printed", 1.0), Version("exact", 0.0)
+TWICE = "RankSVM, k = 2, twice the printed"  # the other reading of the pair's denominator in section 4.1
 
 
 class Contestant(NamedTuple):
@@ -75,7 +102,7 @@ class Size(NamedTuple):
     runs: int
 
 
-FULL = (Size(Setting("yandex"), ROUNDS, RUNS), Size(Setting("yahoo", unit=True), ROUNDS, 4))
+FULL = (Size(Setting("yandex"), ROUNDS, RUNS), Size(Setting("yahoo", unit=True), ROUNDS, RUNS))
 QUICK = (Size(Setting("yandex", scale=0.1), 10_000, 4),)
 
 
@@ -121,7 +148,12 @@ def reproduce(options: Options) -> Results:
         data = gather(setting.name, rounds, [frames[run_file(setting, run)] for run in range(runs)])
         yahoo = setting.shape == "yahoo"
         results = Results(
-            [*results.claims, *claims(data, yahoo=yahoo), *our_claims(data)],
+            [
+                *results.claims,
+                *claims(data, PRINTED, yahoo=yahoo),
+                *claims(data, EXACT, yahoo=yahoo),
+                *our_claims(data, yahoo=yahoo),
+            ],
             {**results.tables, setting.name: where(data)},
             {**results.pictures, setting.name: picture(data)},
             {**results.data, setting.name: curves(data)},
@@ -138,23 +170,32 @@ def _job(size: Size, run: int) -> Callable[[Heartbeat], pl.DataFrame]:
     return lambda alive: play_run(size.setting.draw, size.rounds, run, alive)
 
 
-def contestants(rounds: int) -> list[Contestant]:
-    """Return the six learners of the paper, then ours."""
-    printed, black, grey = RTopKF.from_paper, COLOURS[-1], "#777777"
+def contestants(rounds: int, features: int = 0) -> list[Contestant]:
+    """Return the six learners of the paper, in two versions, then ours; ridge if there are few features."""
+    svm, black, grey = COLOURS[2], COLOURS[-1], "#777777"
+    entrants = [Contestant(EVERYTHING, RTopKF.from_paper(ListNet(), rounds), 1, COLOURS[4], "-")]
+    for version, dashes in ((PRINTED, "-"), (EXACT, "--")):
+        for surrogate, k, colour, name in (
+            (RankSVM(), 2, svm, "RankSVM"),
+            (KL(), 1, COLOURS[0], "KL"),
+            (Squared(), 1, COLOURS[5], "squared"),
+            (SmoothDCG(), 1, COLOURS[3], "SmoothDCG"),
+        ):
+            learner = RTopKF.from_paper(surrogate, rounds, clip=version.clip)
+            entrants.append(Contestant(version.name(name, k), learner, k, colour, dashes))
+    # half the step is the same as twice the denominator
+    twice = replace(RTopKF.from_paper(RankSVM(), rounds, clip=PRINTED.clip), rate=0.5)
     return [
-        Contestant(EVERYTHING, printed(ListNet(), rounds), 1, COLOURS[4], "-"),
-        Contestant(SVM, printed(RankSVM(), rounds), 2, COLOURS[2], "-"),
-        Contestant(KL_PRINTED, printed(KL(), rounds), 1, COLOURS[0], "-"),
-        Contestant(SQUARED, printed(Squared(), rounds), 1, COLOURS[5], "-"),
-        Contestant(SMOOTH, printed(SmoothDCG(), rounds), 1, COLOURS[3], "-"),
+        *entrants,
+        Contestant(TWICE, twice, 2, svm, ":"),
         Contestant(NOTHING, Uniform(), 1, COLOURS[1], "-"),
         *(
             Contestant(name, RTopKF(), int(name[-1]), black, d)
             for name, d in zip(OURS, ("-", "--", ":"), strict=True)
         ),
-        Contestant("doubly robust, k = 1", RTopKF(estimator="doubly_robust"), 1, grey, "-"),
-        Contestant("temperature 0, k = 1", RTopKF(temperature=0.0), 1, grey, "--"),
-        Contestant("temperature 0.1, k = 1", RTopKF(temperature=0.1), 1, grey, ":"),
+        Contestant(UNBIASED, RTopKF(clip=EXACT.clip), 1, grey, "--"),
+        Contestant(CLIPPED, RTopKF(clip=PRINTED.clip), 1, grey, ":"),
+        *([Contestant(RIDGE, Ridge(), 1, grey, "-")] if features <= RIDGE_FEATURES else []),
     ]
 
 
@@ -212,7 +253,7 @@ def play_run(
     lengths, d = np.diff(data.offsets), data.features.shape[1]
     sequence = passes(len(lengths), rounds, rng)
     counted = np.maximum(1, np.cumsum(best_grades(data)[sequence] > 0)[checkpoints - 1])
-    entrants = contestants(rounds)
+    entrants = contestants(rounds, d)
     agents = [Agent(c.learner, m=int(lengths.max()), k=c.k, d=d, seed=run) for c in entrants]
     traces = run_agents(
         agents, data, measure=MEASURE, sequence=sequence, checkpoints=checkpoints, progress=lambda _: alive()
@@ -251,74 +292,89 @@ def gather(title: str, rounds: int, frames: Sequence[pl.DataFrame]) -> FigureDat
     )
 
 
-def claims(data: FigureData, *, yahoo: bool) -> list[Claim]:
-    """Check the paper's claims on its figure, one of them only on Yahoo data."""
+def claims(data: FigureData, version: Version, *, yahoo: bool) -> list[Claim]:
+    """Check the paper's claims on its figure with one kind of propensities, one of them only on Yahoo data."""
+    return list(_claims(data, version, version.convex[-1], yahoo=yahoo))
+
+
+def _claims(data: FigureData, version: Version, svm: str, *, yahoo: bool) -> Iterator[Claim]:
+    """Yield the claims for one of the two readings of RankSVM."""
+    (squared, kl, _), smooth = version.convex, version.smooth
+    convex = (squared, kl, svm)
     late = data.checkpoints >= SETTLED * data.rounds
     means = {name: curve.mean(axis=0) for name, curve in data.curves.items()}
-    way = {name: data.way(name) for name in (*CONVEX, SMOOTH)}
-    others = np.max([means[name] for name in (*CONVEX, SMOOTH, NOTHING)], axis=0)
+    way = {name: data.way(name) for name in (*convex, smooth)}
+    others = np.max([means[name] for name in (*convex, smooth, NOTHING)], axis=0)
     ahead = (means[EVERYTHING] > others)[late]
     # by a standard deviation of each
-    apart = [_interval(data, name)[0] > _interval(data, NOTHING)[1] for name in CONVEX]
+    apart = [_interval(data, name)[0] > _interval(data, NOTHING)[1] for name in convex]
+    where = f"{data.title}, {version.title} propensities"
 
     def claim(statement: str, expected: str, names: Sequence[str], *, holds: bool) -> Claim:
         here = ", ".join(f"{name.partition(',')[0]} {_way(data, name)}" for name in names)
-        return Claim(f"{data.title}: {statement}", expected, f"{here} ({data.runs} runs)", holds)
+        return Claim(f"{where}: {statement}", expected, f"{here} ({data.runs} runs)", holds)
 
-    close = claim(
-        "RankSVM and KL are very close to ListNet", f"{CLOSE:.0%} of the way from random at least",
-        (SVM, KL_PRINTED), holds=min(way[SVM], way[KL_PRINTED]) >= CLOSE,
+    yield Claim(
+        f"{where}: ListNet has the highest average NDCG throughout",
+        f"above the other five at every point, from {SETTLED:.0%} of the rounds on",
+        f"at {ahead.sum()} of {len(ahead)} points ({data.runs} runs)",
+        bool(ahead.all()),
+    )
+    if yahoo:
+        yield claim(
+            "RankSVM and KL are very close to ListNet", f"{CLOSE:.0%} of the way from random at least",
+            (svm, kl), holds=min(way[svm], way[kl]) >= CLOSE,
+        )  # fmt: skip
+    yield claim(
+        "RankSVM does better than the other surrogates", "further from random", (svm, squared, kl, smooth),
+        holds=way[svm] > max(way[kl], way[squared], way[smooth]),
     )  # fmt: skip
-    return [
-        Claim(
-            f"{data.title}: ListNet has the highest average NDCG throughout",
-            f"above the other five at every point, from {SETTLED:.0%} of the rounds on",
-            f"at {ahead.sum()} of {len(ahead)} points ({data.runs} runs)",
-            bool(ahead.all()),
-        ),
-        *([close] if yahoo else []),
-        claim(
-            "RankSVM does better than the other surrogates", "further from random", (SVM, *CONVEX[:2], SMOOTH),
-            holds=way[SVM] > max(way[KL_PRINTED], way[SQUARED], way[SMOOTH]),
-        ),
-        claim(
-            "KL does better than squared loss", "further from random", (KL_PRINTED, SQUARED),
-            holds=way[KL_PRINTED] > way[SQUARED],
-        ),
-        claim(
-            "all three convex ones are significantly better than random",
-            "by a standard deviation of both", CONVEX, holds=all(apart),
-        ),
-        claim(
-            "all three are much closer to ListNet than to random", "more than half of the way", CONVEX,
-            holds=min(way[name] for name in CONVEX) > 1 / 2,
-        ),
-        claim(
-            "SmoothDCG is poor", "below all three", (SMOOTH, *CONVEX),
-            holds=way[SMOOTH] < min(way[name] for name in CONVEX),
-        ),
-    ]  # fmt: skip
+    yield claim(
+        "KL does better than squared loss", "further from random", (kl, squared), holds=way[kl] > way[squared]
+    )
+    yield claim(
+        "all three convex ones are significantly better than random",
+        "by a standard deviation of both", convex, holds=all(apart),
+    )  # fmt: skip
+    yield claim(
+        "all three are much closer to ListNet than to random", "more than half of the way", convex,
+        holds=min(way[name] for name in convex) > 1 / 2,
+    )  # fmt: skip
+    yield claim(
+        "SmoothDCG is poor", "below all three", (smooth, *convex),
+        holds=way[smooth] < min(way[name] for name in convex),
+    )  # fmt: skip
 
 
-def our_claims(data: FigureData) -> list[Claim]:
-    """Check our claims on our own learner in the same figure."""
-    best = max((*CONVEX, SMOOTH), key=lambda name: data.ends(name).mean())
-    first, *more = OURS
-    ends = [data.ends(name) for name in OURS]
-    return [
-        Claim(
-            f"{data.title}: {first}, is above all printed ones, two answers included",
+def our_claims(data: FigureData, *, yahoo: bool) -> Iterator[Claim]:
+    """Check our claims on the readings of the paper, and on our own learners in the same figure."""
+    svm = PRINTED.convex[-1]
+    once, twice = ([c.holds for c in _claims(data, PRINTED, name, yahoo=yahoo)] for name in (svm, TWICE))
+    runs = f"({data.runs} runs)"
+    yield Claim(
+        f"{data.title}: the pair's denominator may be read as p or as 2 p",
+        "the same verdicts with the printed propensities",
+        f"{count(int(np.equal(once, twice).sum()), len(once))}; "
+        f"RankSVM {_way(data, svm)} and {_way(data, TWICE)} {runs}",
+        once == twice,
+    )
+    for name, version in ((OURS[0], EXACT), (OURS[0], PRINTED), (RIDGE, PRINTED)):
+        if name not in data.curves:
+            continue
+        best = max((*version.convex, version.smooth), key=lambda name: data.ends(name).mean())
+        yield Claim(
+            f"{data.title}: {name}, is above the paper's four with {version.title} propensities",
             "above the best of them, with all of the 95 % interval",
-            f"{_way(data, first)} against {_way(data, best)} of {best} ({data.runs} runs)",
-            mean_exceeds(data.ends(first) - data.ends(best), 0),
-        ),
-        Claim(
-            f"{data.title}: more answers help ours",
-            "above k = 1 with k = 2, and above that with k = 5, with all of the 95 % interval",
-            ", ".join(f"{_way(data, name)} with {name[-5:]}" for name in (first, *more)) + f" ({data.runs} runs)",
-            all(mean_exceeds(more_seen - fewer, 0) for fewer, more_seen in pairwise(ends)),
-        ),
-    ]
+            f"{_way(data, name)} against {_way(data, best)} of {best.rpartition(',')[0]} {runs}",
+            mean_exceeds(data.ends(name) - data.ends(best), 0),
+        )
+    ends = [data.ends(name) for name in OURS]
+    yield Claim(
+        f"{data.title}: more answers help ours",
+        "above k = 1 with k = 2, and above that with k = 5, with all of the 95 % interval",
+        ", ".join(f"{_way(data, name)} with {name[-5:]}" for name in OURS) + f" {runs}",
+        all(mean_exceeds(more_seen - fewer, 0) for fewer, more_seen in pairwise(ends)),
+    )
 
 
 def _way(data: FigureData, name: str) -> str:
@@ -365,8 +421,9 @@ def picture(data: FigureData) -> Figure:
     """Plot the curves, with a band of one standard deviation."""
     with styled():
         title = f"{data.title}\nmean of {data.runs} runs, band: ± 1 standard deviation"
-        figure, axes = blank(title, "average NDCG@10", scale="linear", legend_rows=6)
-        for position, (name, _, _, colour, dashes) in enumerate(contestants(data.rounds)):
+        figure, axes = blank(title, "average NDCG@10", scale="linear", legend_rows=9)
+        entrants = [c for c in contestants(data.rounds) if c.name in data.curves]
+        for position, (name, _, _, colour, dashes) in enumerate(entrants):
             look = Look(position, colour, "o^sDvP"[position % 6], dashes)
             draw(axes, data.checkpoints, spread_of_runs(data.curves[name]), look, label=name)
         figure.legend(loc="outside lower left", ncols=2)

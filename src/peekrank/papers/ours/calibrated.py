@@ -48,8 +48,10 @@ class Player(NamedTuple):
 
 
 LEARNERS = {
-    "squared": Player(RTopKF(Squared())),
-    "squared, doubly robust, temperature 1": Player(RTopKF(Squared(), estimator="doubly_robust", temperature=1.0)),
+    "squared": Player(RTopKF(Squared(), clip=0.0)),
+    "squared, doubly robust, temperature 1": Player(
+        RTopKF(Squared(), estimator="doubly_robust", clip=0.0, temperature=1.0)
+    ),
     AIMS_ELSEWHERE: Player(RTopKF(Squared()), sees_all=True),
     MIDDLE: Player(None),
     KNOWS: Player(RTopKF(NDCGSquared()), sees_all=True),

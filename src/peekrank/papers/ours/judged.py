@@ -2,7 +2,7 @@
 
 Learners train on part of the lists for T rounds, in passes that each have a new random order, and see k relevances
 per round. Their weights then rank the documents of the held-out lists: mean NDCG@10 over the lists with a relevant
-document. A second table has lists that each come once: NDCG@10 during learning, from the printed learner to ours,
+document. A second table has lists that each come once: NDCG@10 during learning, from the paper's learner to ours,
 one choice after the other. A third table compares ridge and its feature map with ours, at k = 1, after few and
 many rounds. All lists here are generated; experiments/judged.py uses judged documents.
 """
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise, product
 from typing import NamedTuple, get_args
 
@@ -30,8 +31,9 @@ from peekrank.types import Floats, Learner, Rounds
 
 ANSWERS = (1, 2, 5)
 ORDERS = 20  # random orders of each list to average over
-OURS = "ours"
-PRINTED = ("squared, as printed", "KL, as printed", "SmoothDCG, as printed", "RankSVM, as printed")
+OURS = "ours, clip = 0"
+unbiased = partial(RTopKF, clip=0.0)  # all of ours here have exact propensities, as those of CT16 do
+PAPERS = ("squared of CT16", "KL of CT16", "SmoothDCG of CT16", "RankSVM of CT16")
 RESIDUAL, PAPERS_STEPS = "residual", "the same, temperature 0.05"
 ALL_OURS = "ours: residual, scale-free steps, all this"
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -147,20 +149,20 @@ def _frame(found: dict[Key, float]) -> pl.DataFrame:
 def entries(rounds: int) -> list[Entry]:
     """Return the learners to compare: the paper's, then ours."""
     surrogates = (Squared(), KL(), SmoothDCG(), RankSVM())
-    printed = [RTopKF.from_paper(surrogate, rounds) for surrogate in surrogates]
+    papers = [RTopKF.from_paper(surrogate, rounds) for surrogate in surrogates]
     return [
-        *(Entry(n, p, _from(p.min_k)) for n, p in zip(PRINTED, printed, strict=True)),
-        Entry(OURS, RTopKF(), ANSWERS),
-        Entry("ours, temperature 0", RTopKF(temperature=0.0), ANSWERS),
-        Entry("ours, temperature 0.1", RTopKF(temperature=0.1), ANSWERS),
-        Entry("ours, doubly robust", RTopKF(estimator="doubly_robust"), ANSWERS),
-        Entry("ours, rate 0.5", RTopKF(rate=0.5), (1,)),
-        Entry("ours, rate 2", RTopKF(rate=2.0), (1,)),
-        Entry("ours, KL", RTopKF(KL()), ANSWERS),
-        Entry("ours, KL, doubly robust", RTopKF(KL(), estimator="doubly_robust"), ANSWERS),
-        Entry("ours, RankSVM", RTopKF(RankSVM()), _from(2)),
+        *(Entry(n, p, _from(p.min_k)) for n, p in zip(PAPERS, papers, strict=True)),
+        Entry(OURS, unbiased(), ANSWERS),
+        Entry("ours, temperature 0", unbiased(temperature=0.0), ANSWERS),
+        Entry("ours, temperature 0.1", unbiased(temperature=0.1), ANSWERS),
+        Entry("ours, doubly robust", unbiased(estimator="doubly_robust"), ANSWERS),
+        Entry("ours, rate 0.5", unbiased(rate=0.5), (1,)),
+        Entry("ours, rate 2", unbiased(rate=2.0), (1,)),
+        Entry("ours, KL", unbiased(KL()), ANSWERS),
+        Entry("ours, KL, doubly robust", unbiased(KL(), estimator="doubly_robust"), ANSWERS),
+        Entry("ours, RankSVM", unbiased(RankSVM()), _from(2)),
         Entry(EVERYTHING, RTopKF.from_paper(ListNet(), rounds), ()),
-        Entry("ListNet, all relevances, our steps", RTopKF(ListNet()), ()),
+        Entry("ListNet, all relevances, our steps", unbiased(ListNet()), ()),
     ]
 
 
@@ -194,7 +196,7 @@ def learned(split: Split, rounds: int, seed: int, alive: Heartbeat = lambda: Non
         checkpoints=np.array([rounds]),
         progress=lambda _: alive(),
     )
-    with np.errstate(over="ignore", invalid="ignore"):  # printed learners may diverge
+    with np.errstate(over="ignore", invalid="ignore"):  # the paper's learners may diverge
         return {
             (e.name, k): held_out(split.test.features @ agent.state.w, split.test)
             for (e, k), agent in zip(tried, agents, strict=True)
@@ -206,7 +208,7 @@ def learned_by_rounds(
 ) -> dict[Key, float]:
     """Return the held-out quality at k = 1 after each number of rounds, of ridge, its feature map, and ours."""
     lengths, d = np.diff(split.train.offsets), split.train.features.shape[1]
-    learners: dict[str, Ridge | RTopKF] = {RIDGE: Ridge(), EXPANDED: Ridge(expand=150), OURS: RTopKF()}
+    learners: dict[str, Ridge | RTopKF] = {RIDGE: Ridge(), EXPANDED: Ridge(expand=150), OURS: unbiased()}
     agents = [Agent(learner, m=int(lengths.max()), k=1, d=d, seed=seed) for learner in learners.values()]
     sequence, found = passes(len(lengths), max(counts), np.random.default_rng(seed)), {}
     for begin, end in pairwise((0, *counts)):
@@ -242,14 +244,14 @@ def divided(rounds: Rounds) -> tuple[Rounds, Rounds]:
 
 def claims(found: Found, where: str) -> list[Claim]:
     """Return the claims on better estimators. Differences are between equal splits and runs."""
-    best = {k: max((n for n in PRINTED if (n, k) in found), key=lambda n: np.mean(found[n, k])) for k in ANSWERS}
+    best = {k: max((n for n in PAPERS if (n, k) in found), key=lambda n: np.mean(found[n, k])) for k in ANSWERS}
     checked = [
-        _above(f"{where}: ours above all printed ones, k = {k}", best[k], found[OURS, k], found[best[k], k])
+        _above(f"{where}: ours above all of CT16's, k = {k}", best[k], found[OURS, k], found[best[k], k])
         for k in ANSWERS
     ]
     checked += [
         _halves(
-            f"{where}: gap to {EVERYTHING}, k = {k}: ours against the best printed one's",
+            f"{where}: gap to {EVERYTHING}, k = {k}: ours against the best of CT16's",
             "at most half",
             [found[EVERYTHING, 0], found[best[k], k], found[OURS, k]],
             lambda gap, left: left / gap,
@@ -276,15 +278,15 @@ def rounds_claims(found: Found) -> list[Claim]:
 
 def once_claims(found: Found, kind: str) -> list[Claim]:
     """Return the claims on each choice if lists come once each."""
-    printed, residual, choices, ours, top = (
-        np.array(found[name, 1]) for name in (PRINTED[0], RESIDUAL, PAPERS_STEPS, ALL_OURS, EVERYTHING)
+    papers, residual, choices, ours, top = (
+        np.array(found[name, 1]) for name in (PAPERS[0], RESIDUAL, PAPERS_STEPS, ALL_OURS, EVERYTHING)
     )
-    steps, others = ours - choices, choices - printed
+    steps, others = ours - choices, choices - papers
     return [
         _halves(
-            f"once, {kind}: of the gap from the printed squared loss to {EVERYTHING}, ours closes",
+            f"once, {kind}: of the gap from CT16's squared loss to {EVERYTHING}, ours closes",
             "half at least",
-            [top, printed, ours],
+            [top, papers, ours],
             lambda gap, left: (gap - left) / gap,
         ),
         Claim(
@@ -293,9 +295,7 @@ def once_claims(found: Found, kind: str) -> list[Claim]:
             f"{steps.mean():+.3f} against {others.mean():+.3f}, by {_spread(steps - others)}",
             mean_exceeds(steps - others, 0),
         ),
-        _above(
-            f"once, {kind}: with the paper's steps the printed estimate is better", RESIDUAL, printed, residual
-        ),
+        _above(f"once, {kind}: with the paper's steps its estimate is better", RESIDUAL, papers, residual),
     ]
 
 
@@ -305,15 +305,15 @@ def _halves(
     values: Sequence[Sequence[float] | Floats],
     share: Callable[[float, float], float],
 ) -> Claim:
-    """Return the claim that ours is at most half as far below the top as the printed one, with the 95 % interval.
+    """Return the claim that ours is at most half as far below the top as the paper's, with the 95 % interval.
 
-    `values` are those of the top, the printed one and ours. `share` receives the gap and the gap that ours leaves.
-    The interval is necessary: a printed learner that is chaotic (SmoothDCG) gives other results if a CPU rounds
+    `values` are those of the top, the paper's and ours. `share` receives the gap and the gap that ours leaves.
+    The interval is necessary: a learner that is chaotic (SmoothDCG) gives other results if a CPU rounds
     differently, and a share of a small gap changes by more than the verdict tolerates.
     """
-    top, printed, ours = (np.asarray(some) for some in values)
-    gap, left = float(np.mean(top - printed)), float(np.mean(top - ours))
-    nearer = (top - printed) / 2 - (top - ours)
+    top, papers, ours = (np.asarray(some) for some in values)
+    gap, left = float(np.mean(top - papers)), float(np.mean(top - ours))
+    nearer = (top - papers) / 2 - (top - ours)
     closed = f"{share(gap, left):.0%}" if gap > 0 else "no gap"
     return Claim(
         what,
@@ -360,21 +360,21 @@ def _cell(values: list[float] | None) -> str:
 
 
 def stream_entries(rounds: int) -> list[tuple[str, Learner]]:
-    """Return the learners from the printed one to ours, one choice after the other, at k = 1."""
-    printed = RTopKF.from_paper(Squared(), rounds)
-    robust = replace(printed, estimator="doubly_robust")
+    """Return the learners from the paper's to ours, one choice after the other, at k = 1."""
+    papers = RTopKF.from_paper(Squared(), rounds)
+    robust = replace(papers, estimator="doubly_robust")
     return [
         (NOTHING, Uniform()),
-        (PRINTED[0], printed),
-        (RESIDUAL, replace(printed, estimator="residual")),
+        (PAPERS[0], papers),
+        (RESIDUAL, replace(papers, estimator="residual")),
         ("doubly robust", robust),
         ("doubly robust, greedy below, gamma = t^(-1/3)", replace(robust, unseen_order="greedy", gamma=None)),
         (PAPERS_STEPS, replace(robust, unseen_order="greedy", gamma=None, temperature=0.05)),
-        (ALL_OURS, RTopKF()),
-        ("ours, temperature 0", RTopKF(temperature=0.0)),
-        ("ours, doubly robust", RTopKF(estimator="doubly_robust")),
-        ("ours, doubly robust, KL", RTopKF(KL(), estimator="doubly_robust")),
-        ("KL, as printed", RTopKF.from_paper(KL(), rounds)),
+        (ALL_OURS, unbiased()),
+        ("ours, temperature 0", unbiased(temperature=0.0)),
+        ("ours, doubly robust", unbiased(estimator="doubly_robust")),
+        ("ours, doubly robust, KL", unbiased(KL(), estimator="doubly_robust")),
+        (PAPERS[1], RTopKF.from_paper(KL(), rounds)),
         (EVERYTHING, RTopKF.from_paper(ListNet(), rounds)),
     ]
 
