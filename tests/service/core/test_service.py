@@ -105,7 +105,7 @@ def test_items_that_come_and_go(tmp_path: Path) -> None:
 
 def test_items_are_remembered_beside_their_features(tmp_path: Path) -> None:
     shop = SlotConfig(
-        "shop", learner="ridge", features=1, features_from="registry", item_effects=3, max_list_length=5
+        "shop", learner="ridge", features=1, features_from="registry", item_effects=3, max_list_length=5, seed=1
     )
     it, _ = service(tmp_path, shop)
     names = ["tea", "milk", "juice", "water"]  # water is one more than are remembered
