@@ -43,8 +43,7 @@ def _home(table: PairTable, first: int, second: int) -> int:
     """Return the slot at which the search for a pair begins."""
     mixed = np.uint64(first) * _FIRST + np.uint64(second) * _SECOND
     mixed = (mixed ^ (mixed >> _SHIFT)) * _FIRST
-    home: int = np.int64((mixed >> _SHIFT) & np.uint64(len(table.slots) - 1))
-    return home
+    return np.int64((mixed >> _SHIFT) & np.uint64(len(table.slots) - 1))  # type: ignore[return-value]
 
 
 @kernel

@@ -44,7 +44,7 @@ class RecentNumbers(NamedTuple):
 
     ring: Floats
     ascending: Floats
-    count: Ints
+    total: Ints
 
 
 def recent_numbers(size: int) -> RecentNumbers:
@@ -76,8 +76,8 @@ def keep_number(recent: RecentNumbers, number: float) -> None:
     array([1., 2.])
     """
     ring, ascending, size = recent.ring, recent.ascending, len(recent.ring)
-    place = recent.count[0] % size
-    kept = min(recent.count[0], size)
+    place = recent.total[0] % size
+    kept = min(recent.total[0], size)
     hole = kept if kept < size else _below(ascending, kept, ring[place])
     while hole > 0 and ascending[hole - 1] > number:
         ascending[hole] = ascending[hole - 1]
@@ -86,25 +86,25 @@ def keep_number(recent: RecentNumbers, number: float) -> None:
         ascending[hole] = ascending[hole + 1]
         hole += 1
     ascending[hole] = ring[place] = number
-    recent.count[0] += 1
+    recent.total[0] += 1
 
 
 @kernel
 def recent_quantile(recent: RecentNumbers, number: float) -> float:
     """Return the share of the recent numbers below a number, half of its equals included, strictly in (0, 1)."""
-    kept = min(recent.count[0], len(recent.ring))
+    kept = min(recent.total[0], len(recent.ring))
     below = _below(recent.ascending, kept, number)
     ties = 0
     while below + ties < kept and recent.ascending[below + ties] == number:
         ties += 1
-    return (below + ties / 2 + 0.5) / (kept + 1)
+    return float((below + ties / 2 + 0.5) / (kept + 1))
 
 
 def check_recent(recent: RecentNumbers, name: str) -> None:
     """Raise ValueError unless numbers from a file are in order."""
-    count = int(recent.count[0])
+    count = int(recent.total[0])
     kept = min(count, len(recent.ring))
     if count < 0 or np.isnan(recent.ring).any():
-        raise ValueError(f"its {name}.ring must hold numbers, and its {name}.count must not be below 0")
+        raise ValueError(f"its {name}.ring must hold numbers, and its {name}.total must not be below 0")
     if not np.array_equal(np.sort(recent.ring[:kept]), recent.ascending[:kept]) or recent.ascending[kept:].any():
         raise ValueError(f"its {name}.ascending must hold the numbers of {name}.ring in order")

@@ -54,6 +54,10 @@ MAX_COLUMNS = 256  # of the factor: each item that was asked about keeps a row o
 _MAX_CELLS = 2**24
 _MAX_KEY = 2**62
 _MEMORY = 0.998  # factor of the twin's sums at each answer
+_UNKEYED = Kernels(
+    rank, update, propensities, set_items, counts_rounds=True, off_policy=off_policy, set_scores=set_scores
+)
+_KEYED = _UNKEYED._replace(set_key=set_key)
 _MODEL = ("R", "ends", "z", "w", "prior", "raw", "cross", "rows", "base", "cells", "sums")
 
 
@@ -108,21 +112,11 @@ class Mixed:
     full_information: ClassVar[bool] = False
     min_k: ClassVar[int] = 1
     horizon: ClassVar[None] = None
-    kernels: ClassVar[Kernels] = Kernels(
-        rank,
-        update,
-        propensities,
-        set_items,
-        counts_rounds=True,
-        off_policy=off_policy,
-        set_key=set_key,
-        set_scores=set_scores,
-    )
     persistent: ClassVar[tuple[str, ...]] = (
         *(f"model.{name}" for name in _MODEL),
         *(f"twin.{name}" for name in _MODEL),
         *("items.pairs", "items.used", "cells.pairs", "cells.used", "recently", "hand", "rounds", "moments"),
-        *("centre", "fit", "recent.ring", "recent.ascending", "recent.count"),
+        *("centre", "fit", "recent.ring", "recent.ascending", "recent.total"),
     )
 
     def __post_init__(self) -> None:
@@ -137,6 +131,11 @@ class Mixed:
 
     def _gain(self, answer: float) -> float:
         return float(self.measure.gain(np.array([answer]))[0])
+
+    @property
+    def kernels(self) -> Kernels:
+        """Return the kernels, with or without keys."""
+        return _KEYED if self.cells else _UNKEYED
 
     @property
     def max_grade(self) -> int:

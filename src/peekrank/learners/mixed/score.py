@@ -41,7 +41,7 @@ def set_scores(s: MixedState, scores: Floats, listed: Ints) -> None:
             end += 1
         place = normal_quantile((given - (begin + end) / 2) / given)
         quantile = place
-        if s.recent.count[0] >= _ENOUGH:
+        if s.recent.total[0] >= _ENOUGH:
             quantile = normal_quantile(recent_quantile(s.recent, score))
         for p in range(begin, end):
             row = s.indices[s.order[p]]
