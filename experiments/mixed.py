@@ -16,7 +16,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import NamedTuple
@@ -24,8 +24,10 @@ from typing import NamedTuple
 import numpy as np
 import records
 
-from peekrank import DCG, Agent, DoubtSort
+from peekrank import DCG, Agent, DoubtSort, simulate
 from peekrank.learners import learner as learner_named
+from peekrank.regret import best_values, regret
+from peekrank.streams import stream
 from peekrank.types import Decision, Floats, Ints, Learner
 
 FIRST, RUNS, ROUNDS, TENTHS = 5000, 20, 4000, 10  # nothing was chosen by seeds from FIRST on
@@ -173,7 +175,8 @@ def row(world: World, runs: tuple[int, ...]) -> list[str]:
     informative = abs(world.rho) >= 0.3 and world.kind not in ("reversed", "constant")
     cells = [
         spread(alone.mean(axis=1)), spread(mixed[:, 0]), spread(mixed[:, -2:].mean(axis=1)),
-        spread(excess[:, worst]), spread(doubt[:, 0]), spread(doubt[:, -2:].mean(axis=1)), str(RESTARTS[-1]),
+        spread(excess[:, worst]), f"{excess.max():.3f}", spread(doubt[:, 0]), spread(doubt[:, -2:].mean(axis=1)),
+        str(RESTARTS[-1]),
     ]  # fmt: skip
     if informative and excess.mean(axis=0)[worst] > ALLOWED:
         cells[3] = f"**{cells[3]}**"
@@ -182,7 +185,14 @@ def row(world: World, runs: tuple[int, ...]) -> list[str]:
     return [world.name, *cells]
 
 
-NAMES = ["items and score", "score alone", "mixed, first tenth", "last fifth", "worst tenth over the score"]
+NAMES = [
+    "items and score",
+    "score alone",
+    "mixed, first tenth",
+    "last fifth",
+    "worst tenth over the score",
+    "of any run",
+]
 NAMES += ["doubtsort, first tenth", "last fifth", "restarts"]
 STABLE = [World(N, rho, n=10 if N == 20 else 20) for N in (20, 200, 2000, 20_000) for rho in (0.9, 0.6, 0.3, 0.0)]
 KINDS = [
@@ -208,6 +218,13 @@ OPTIONS = [
     for world in (World(20, 0.6, n=20), *(World(N, rho) for N in (200, 2000) for rho in (0.9, 0.6, 0.0)))
 ]
 OTHERS = [World(20, 0.6, n=20), World(20, 0.3, n=20), World(2000, 0.6, n=50), World(200, 0.9, n=5)]
+MARKS = {"loses": "more than 0.01 above the score, 1.05 of doubtsort's loss, or 1.1 of the better one's with keys"}
+FIXED = {
+    "tutorial": (0.6, 0.55, 0.5, 0.4, 0.35, 0.3, 0.25, 0.2, 0.15, 0.1),
+    "0.9 to 0.05": tuple(np.linspace(0.9, 0.05, 10).round(3).tolist()),
+    "steps of 0.02": tuple(np.linspace(0.59, 0.41, 10).round(3).tolist()),
+}
+LONG, KEYS_RATIO = 20_000, 1.1
 TABLES: dict[str, tuple[str, list[World]]] = {
     "stable": ("Stable worlds", STABLE),
     "kinds": ("Scores of other kinds, and change half-way", KINDS),
@@ -215,6 +232,66 @@ TABLES: dict[str, tuple[str, list[World]]] = {
     "options": ("Other ways to pay for exploration", OPTIONS),
     "others": ("Other lists", OTHERS),
 }
+
+
+def fixed_items(runs: tuple[int, ...]) -> records.Table:
+    """Compare mixed without a score to doubtsort on ten items that are always available."""
+    cells = []
+    for label, means in FIXED.items():
+        lost = {}
+        for name, made in (("mixed", learner_named("mixed")), ("doubtsort", DoubtSort(DCG()))):
+            found = []
+            for run in runs:
+                rounds = stream(f"bernoulli:means={'+'.join(map(str, means))}").rounds(
+                    LONG, np.random.default_rng(run)
+                )
+                end = np.array([LONG])
+                trace = simulate(made, rounds, k=1, measure=DCG(), seed=run, checkpoints=end)
+                found.append(regret(DCG(), trace, best_values(DCG(), rounds, end))[0] / LONG)
+            lost[name] = np.array(found)
+        texts = [spread(lost["mixed"], 4), spread(lost["doubtsort"], 4)]
+        if lost["mixed"].mean() > RATIO * lost["doubtsort"].mean():
+            texts[0] = f"**{texts[0]}**"
+        sys.stderr.write(f"{label}: {texts}\n")
+        cells.append([label, *map(records.parse_cell, texts)])
+    text = f"Loss per list over {LONG:,} rounds against the best fixed order, k = 1, no score."
+    return records.Table("Ten fixed items", [text], ["means", "mixed", "doubtsort"], cells, marks=MARKS)
+
+
+def keys(runs: tuple[int, ...]) -> records.Table:
+    """Compare keys in one learner to no keys, and to a doubtsort for each key."""
+    cells = []
+    for common, own in ((1.0, 0.0), (0.75, 0.25), (0.5, 0.5), (0.0, 1.0)):
+        found = np.array([of_keys(common, own, run) for run in runs])
+        texts = [spread(column) for column in found.T]
+        if found[:, 0].mean() > KEYS_RATIO * min(found[:, 1].mean(), found[:, 2].mean()):
+            texts[0] = f"**{texts[0]}**"
+        sys.stderr.write(f"{common}: {texts}\n")
+        cells.append([f"{common:g} : {own:g}", *map(records.parse_cell, texts)])
+    names = ["variance, common : own", "mixed with keys", "mixed without", "a doubtsort per key"]
+    text = f"Mean loss of {ROUNDS:,} lists of 20 items with one of 50 keys each, k = 1, no score."
+    return records.Table("Keys", [text], names, cells, marks=MARKS)
+
+
+def of_keys(common: float, own: float, run: int) -> list[float]:
+    """Return the mean losses with keys, without, and with a learner for each key."""
+    rng = np.random.default_rng([run, 50])
+    z = np.sqrt(common) * rng.standard_normal(20) + np.sqrt(own) * rng.standard_normal((50, 20))
+    table, which = 1 / (1 + np.exp(0.5 - 1.2 * z)), rng.integers(50, size=ROUNDS)
+    coins, found = rng.random((ROUNDS, 20)), []
+    for name in ("mixed:cells=1000", "mixed", "doubtsort:measure=dcg"):
+        agents = [
+            Agent(learner_named(name), m=20, k=1, seed=[run, j]) for j in range(50 if "doubt" in name else 1)
+        ]
+        order = np.empty((ROUNDS, 20), np.int64)
+        for t, key in enumerate(which):
+            agent = agents[key % len(agents)]
+            decision = agent.rank(key=int(key)) if "cells" in name else agent.rank()
+            order[t] = decision.ranking
+            first = order[t, 0]
+            agent.update(decision, [float(coins[t, first] < table[key, first])])
+        found.append(float(losses(table[which], order).mean()))
+    return found
 
 
 def table(name: str, runs: tuple[int, ...]) -> records.Table:
@@ -225,20 +302,25 @@ def table(name: str, runs: tuple[int, ...]) -> records.Table:
         found = row(world, runs)
         sys.stderr.write(f"{' | '.join(found)}\n")
         cells.append([records.parse_cell(cell) for cell in found])
-    return records.Table(title, [], NAMES, cells)
+    return records.Table(title, [], NAMES, cells, marks=MARKS)
+
+
+OWN: dict[str, Callable[[tuple[int, ...]], records.Table]] = {"fixed": fixed_items, "keys": keys}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print the tables, or write each into the record."""
     parser = argparse.ArgumentParser(description="Mixed beside a score and doubtsort.")
-    parser.add_argument("tables", nargs="*", choices=[*TABLES, []], help="which of them; all if none is named")
+    parser.add_argument(
+        "tables", nargs="*", choices=[*TABLES, *OWN, []], help="which of them; all if none is named"
+    )
     parser.add_argument("--runs", type=int, default=RUNS)
     parser.add_argument("--first", type=int, default=FIRST)
     records.add_option(parser, "mixed")
     options = parser.parse_args(arguments)
     runs = tuple(range(options.first, options.first + options.runs))
-    for name in options.tables or TABLES:
-        found = table(name, runs)
+    for name in options.tables or [*TABLES, *OWN]:
+        found = OWN[name](runs) if name in OWN else table(name, runs)
         if options.record:
             records.update(options.record, [found], title="mixed beside a score")
         else:

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from peekrank._jit import compile_for
 from peekrank._util.text import pluralize
 from peekrank.engine import serialization
-from peekrank.engine.context import Context, as_context, as_key
+from peekrank.engine.context import NO_KEY, Context, as_context, as_key
 from peekrank.engine.entry_points import (
     BAD_FEATURES,
     BAD_TOKEN,
@@ -84,6 +84,8 @@ class Agent(AgentState):
         """Compile now what `rank` and `update` would compile at their first call, and return the agent."""
         self._compile_rank()
         self._compile_update()
+        if self._has_context:
+            self._compile_context()
         return self
 
     def _compile_rank(self) -> None:
@@ -100,6 +102,11 @@ class Agent(AgentState):
             *(self._memory, self._everyone, self._no_features, ranking, token, self._answer),
         )
 
+    def _compile_context(self) -> None:
+        self._set_context = compile_for(
+            context_entry_point(self.learner.kernels), self._memory, NO_KEY, _NO_SCORES, self._everyone
+        )
+
     # Entry points are compiled at their first call: a simulation needs none of them.
 
     def _first_rank(self, *arguments: Any) -> int:
@@ -110,11 +117,9 @@ class Agent(AgentState):
         self._compile_update()
         return self._update(*arguments)
 
-    def _first_set_context(self, key: int, scores: Floats, listed: Ints) -> None:
-        entry = context_entry_point(self.learner.kernels)
-        compiled = compile_for(entry, self._memory, key, scores, listed)
-        self._set_context = lambda *context: compiled(self._memory, *context)
-        self._set_context(key, scores, listed)
+    def _first_set_context(self, *arguments: Any) -> None:
+        self._compile_context()
+        self._set_context(*arguments)
 
     def _first_are_uniform(self, numbers: Floats) -> bool:
         self._are_uniform = compile_for(are_uniform, self._answer)
@@ -175,7 +180,7 @@ class Agent(AgentState):
             else:
                 row = 0
             if context is not None:
-                self._set_context(*context)
+                self._set_context(self._memory, *context)
             number = self._rank(self._memory, items, X, rows, row, ranking, token, propensities)
             self._latest = abs(number)
         if subset is not None:
@@ -299,7 +304,7 @@ class Agent(AgentState):
                 answers = self._answer
                 answers[0] = grades[0]
             if self._has_context:
-                self._set_context(as_key(self.learner, key), _NO_SCORES, self._everyone[:0])
+                self._set_context(self._memory, as_key(self.learner, key), _NO_SCORES, self._everyone[:0])
             code = self._update(self._memory, items, X, ranking, token, answers)
         if code != WELL:
             self._raise_error(code, X, ranking, token, np.array(grades, _FLOAT))

@@ -147,8 +147,8 @@ def solve_weights(s: MixedState, model: Model) -> None:
     w, last = model.w, len(model.w) - 1
     for j in range(len(w)):
         w[j] = model.z[j, 0]
-    if s.fit[HELD] == 1:
-        a, b, c = model.R[last - 1, last - 1], model.R[last - 1, last], model.R[last, last]
+    a, b, c = model.R[last - 1, last - 1], model.R[last - 1, last], model.R[last, last]
+    if s.fit[HELD] == 1 and a > 0 and c > 0:
         p, q = w[last - 1], w[last]
         if q < 0 or p * c < b * q:
             lost, one, two = p * p + q * q, 0.0, 0.0
