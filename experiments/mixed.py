@@ -106,9 +106,10 @@ def drawn(world: World, seed: int) -> Drawn:
 def answer(world: World, world_drawn: Drawn, t: int, rows: Ints) -> Floats:
     """Return what people answer about rows of a list."""
     mean, coin = world_drawn.means[t, rows], world_drawn.coins[t, rows]
+    told: Floats = (coin < mean).astype(np.float64)
     if world.spread:
-        return np.clip(mean + world.spread * np.sqrt(12) * (coin - 0.5), 0, 1)
-    return (coin < mean).astype(np.float64)
+        told = np.clip(mean + world.spread * np.sqrt(12) * (coin - 0.5), 0, 1)
+    return told
 
 
 def losses(means: Floats, order: Ints) -> Floats:
@@ -204,7 +205,7 @@ KINDS = [
     for N in (200, 2000)
 ]  # fmt: skip
 ANSWERS = [
-    World(N, rho, **options)  # type: ignore[arg-type]
+    World(N, rho, **options)
     for options in (
         {"k": 3}, {"answering": 0.2}, {"answering": 0.05}, {"k": 3, "answering": 0.2}, {"spread": 0.1},
         {"late": 1000},
@@ -281,7 +282,7 @@ def of_keys(common: float, own: float, run: int) -> list[float]:
     coins, found = rng.random((ROUNDS, 20)), []
     for name in ("mixed:cells=1000", "mixed", "doubtsort:measure=dcg"):
         agents = [
-            Agent(learner_named(name), m=20, k=1, seed=[run, j]) for j in range(50 if "doubt" in name else 1)
+            Agent(learner_named(name), m=20, k=1, seed=1000 * run + j) for j in range(50 if "doubt" in name else 1)
         ]
         order = np.empty((ROUNDS, 20), np.int64)
         for t, key in enumerate(which):

@@ -1,4 +1,4 @@
-"""The learner `mixed` from its definition: one dense solve over weights, items and cells, and loops over all pairs.
+"""The learner `mixed` from its definition: one dense solve over weights, items and cells, loops over pairs.
 
 The twin with a short memory is a recursion in plain NumPy with whole matrices. Nothing here uses the package.
 """
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from helpers.naive_exploration import doubts, price
 
-Floats = NDArray[np.float64]
+Floats = NDArray[Any]  # of float64
 MEMORY, BOUND, HOLD, STEP = 0.998, 10.0, 5.0, 1.5
 SLOPE, SCORE_PRIOR = 0.1, 25.0
 LOWEST, HIGHEST = 0.4, 5000.0
@@ -88,12 +88,13 @@ def held(S: Floats, r: Floats, noise: float, hold: bool) -> Floats:
     free = np.linalg.solve(S, r)
     if not hold or min(free[-2:]) >= 0:
         return free
-    best, cost = free, np.inf
+    best: Floats = free
+    cost = float(np.inf)
     for fixed in product((False, True), repeat=2):
         kept = np.r_[np.ones(len(r) - 2, bool), ~np.array(fixed)]
         w = np.zeros(len(r))
         w[kept] = np.linalg.solve(S[np.ix_(kept, kept)], r[kept])
-        lost = (w - free) @ S @ (w - free)
+        lost = float((w - free) @ S @ (w - free))
         if min(w[-2:]) >= 0 and lost < cost:
             best, cost = w, lost
     return best if cost / (2 * noise) <= HOLD else free
@@ -130,7 +131,7 @@ class NaiveTwin:
             self.r[j] += lost * self.w0[j]
             self.prior[j] = target[j]
         item = self.row(a.item)
-        cell = self.row((a.key, a.item)) if a.key >= 0 else [0.0, 0 * a.x, 0.0]
+        cell: list[Any] = self.row((a.key, a.item)) if a.key >= 0 else [0.0, 0 * a.x, 0.0]
         ac = 1 / (cell[0] + lv) if a.key >= 0 else 0.0
         h, ai = (lv * ac if a.key >= 0 else 1.0), 1 / (item[0] + lu)
         base, own = ac * cell[2] + h * ai * item[2], ac + h * h * ai
@@ -149,7 +150,8 @@ class NaiveTwin:
     @staticmethod
     def there(S: Floats) -> Floats:
         """The matrix with 1 for features that were always 0."""
-        return S + np.diag(np.where(np.diag(S) == 0, 1.0, 0.0))
+        full: Floats = S + np.diag(np.where(np.diag(S) == 0, 1.0, 0.0))
+        return full
 
 
 class Ranked(NamedTuple):
@@ -233,7 +235,7 @@ class NaiveMixed:
         return dense(self.answers, self.trust, self.prior, self.w0, self.lu, self.lv, extra)
 
     def noise(self) -> float:
-        return (self.posterior().rss + 0.5) / (self.trust.sum() + 2)
+        return float((self.posterior().rss + 0.5) / (self.trust.sum() + 2))
 
     def rank(
         self,
@@ -263,7 +265,8 @@ class NaiveMixed:
         order = sorted(app, key=lambda i: -means[i])
         centre = np.mean([cx for _, _, cx in parts], axis=0)
         widths = np.array([
-            sqrt(log(e + self.rounds[i])) * sqrt(own * self.variance(i, key, noise) + noise * (cx - centre) @ P @ (cx - centre))
+            sqrt(log(e + self.rounds[i]))
+            * sqrt(own * self.variance(i, key, noise) + noise * (cx - centre) @ P @ (cx - centre))
             for i, (_, own, cx) in zip(items, parts, strict=True)
         ])  # fmt: skip
         q = self.probabilities(means, widths, order, app if scores is not None else None)
@@ -322,7 +325,7 @@ class NaiveMixed:
             twin = self.twin.learn(a, self.prior, self.lu, self.lv, noise, self.hold)
             self.answers.append(a)
             self.trust = np.append(self.trust, 1.0)
-            self.alarm = max(0.0, self.alarm + 2 * ((a.y - expected) ** 2 - (a.y - twin) ** 2))
+            self.alarm = max(0.0, self.alarm + 2 * float((a.y - expected) ** 2 - (a.y - twin) ** 2))
             if self.alarm > BOUND:
                 self.trust = np.array([MEMORY ** (self.twin.clock - old.time) for old in self.answers])
                 self.alarm, self.hold, self.restarts = 0.0, False, self.restarts + 1
@@ -340,7 +343,7 @@ class NaiveMixed:
         known = dense(self.answers, self.trust, self.prior, self.w0, lu, lv)
         value = -known.volume / 2 - (self.trust.sum() + 2) / 2 * log(known.rss + 0.5)
         value -= (log(lu) - log(24.0 if self.scored else 2.0)) ** 2 / (2 * 0.7**2)
-        return value - (log(lv) - log(64.0)) ** 2 / (2 * 1.4**2) if known.cells else value
+        return float(value - (log(lv) - log(64.0)) ** 2 / (2 * 1.4**2) if known.cells else value)
 
     def fit(self) -> None:
         for j in range(self.d):
