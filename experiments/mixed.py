@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -28,7 +29,7 @@ from peekrank import DCG, Agent, DoubtSort, simulate
 from peekrank.learners import learner as learner_named
 from peekrank.regret import best_values, regret
 from peekrank.streams import stream
-from peekrank.types import Decision, Floats, Ints, Learner
+from peekrank.types import Decision, Floats, Ints, Learner, Rounds
 
 FIRST, RUNS, ROUNDS, TENTHS = 5000, 20, 4000, 10  # nothing was chosen by seeds from FIRST on
 ALLOWED, RATIO = 0.01, 1.05
@@ -194,7 +195,7 @@ NAMES = [
     "worst tenth over the score",
     "of any run",
 ]
-NAMES += ["doubtsort, first tenth", "last fifth", "restarts"]
+NAMES += ["doubtsort, first tenth", "doubtsort, last fifth", "restarts"]
 STABLE = [World(N, rho, n=10 if N == 20 else 20) for N in (20, 200, 2000, 20_000) for rho in (0.9, 0.6, 0.3, 0.0)]
 KINDS = [
     World(N, rho, kind)
@@ -295,6 +296,36 @@ def of_keys(common: float, own: float, run: int) -> list[float]:
     return found
 
 
+def cost(runs: tuple[int, ...]) -> records.Table:
+    """Measure the processor time of a list in a simulation, answer and evaluation included: the least of five."""
+    cells = []
+    for name, items, n, d in (
+        ("doubtsort:measure=dcg", 200, 20, 0), ("mixed", 200, 20, 0), ("mixed", 20_000, 20, 0),
+        ("mixed:cells=5000", 200, 20, 0), ("mixed", 200, 50, 0), ("mixed", 200, 100, 0), ("mixed", 200, 20, 5),
+        ("ridge", 20, 20, 5), ("mixed", 200, 20, 40), ("ridge", 20, 20, 40), ("mixed", 1_000_000, 50, 0),
+    ):  # fmt: skip
+        rng, T = np.random.default_rng(runs[0]), LONG
+        listed = np.sort((rng.integers(items, size=(T, 1)) + np.arange(n) * (items // n)) % items, axis=1).ravel()
+        z = rng.standard_normal(items)
+        rounds = Rounds(
+            rng.standard_normal((T * n, d)).astype(np.float32),
+            (rng.random(T * n) < 1 / (1 + np.exp(0.5 - 1.2 * z[listed]))).astype(np.uint8),
+            np.arange(0, T * n + 1, n),
+            None if name == "ridge" else listed,
+            scores=(z + rng.standard_normal(items))[listed],
+            keys=rng.integers(50, size=T),
+        )
+        made, times = learner_named(name), []
+        for count in (100, *[T] * 5):
+            start = time.process_time()
+            simulate(made, rounds, k=1, measure=DCG(), sequence=np.arange(count))
+            times.append((time.process_time() - start) / count * 1e6)
+        sys.stderr.write(f"{name} {items} {n} {d}: {min(times[1:]):.1f}\n")
+        cells.append([f"`{name}`", items, n, d, round(min(times[1:]), 1)])
+    text = "Processor time of a list in `simulate`, learning from one answer included; mixed gets scores."
+    return records.Table("Time of a list", [text], ["learner", "items", "in a list", "features", "µs"], cells)
+
+
 def table(name: str, runs: tuple[int, ...]) -> records.Table:
     """Measure all worlds of a table."""
     title, worlds = TABLES[name]
@@ -306,7 +337,7 @@ def table(name: str, runs: tuple[int, ...]) -> records.Table:
     return records.Table(title, [], NAMES, cells, marks=MARKS)
 
 
-OWN: dict[str, Callable[[tuple[int, ...]], records.Table]] = {"fixed": fixed_items, "keys": keys}
+OWN: dict[str, Callable[[tuple[int, ...]], records.Table]] = {"fixed": fixed_items, "keys": keys, "cost": cost}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
