@@ -290,8 +290,8 @@ def cell_of(s: MixedState, item: int, row: int) -> int:
         s.hand[0] = (hand + 1) % capacity
         cell = hand
         old = find(s.items, 0, s.cells.pairs[cell, 1])
-        _let_go(s, s.model, old, cell)
-        _let_go(s, s.twin, old, cell)
+        for which in range(2):
+            _let_go(s, s.model if which == 0 else s.twin, old, cell)
         replace(s.cells, cell, key, item)
     s.recently[cell] = 1
     return int(cell)
