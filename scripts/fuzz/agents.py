@@ -47,6 +47,8 @@ SAVED = (
     ("ridge", 5, 3, 1, 25),
     ("ridge:explore=sampling", 4, 2, 2, 25),
     ("ridge:expand=6,decay=0.9", 6, 5, 3, 40),
+    ("mixed", 5, 0, 2, 40),
+    ("mixed:cells=6,safe=true,high=2.0", 6, 0, 3, 60),
     ("champion:measure=dcg", 5, 0, 1, 60),
     ("champion:measure=dcg@2,members=[greedy;doubtsort],share=2.0", 6, 0, 2, 300),
     ("auto:expand=3", 5, 3, 2, 40),
@@ -151,7 +153,8 @@ def use(agent: Agent) -> None:
         if by_item and t == _ROUNDS // 2:
             agent.add(2)
             agent.retire([0])
-        decision = agent.rank(features, available=[n - 1, 0] if by_item and t == 1 and n > 1 else None)
+        available = [n - 1, 0] if by_item and t == 1 and n > 1 else None
+        decision = agent.rank(features, available=available, **_said(agent, available, rng))
         n = len(decision.ranking)
         shown = np.arange(n) if decision.items is None else decision.items
         assert sorted(decision.ranking.tolist()) == shown.tolist(), f"{decision.ranking} is no ranking"
@@ -172,12 +175,23 @@ def use(agent: Agent) -> None:
     Agent.load(again)
 
 
+def _said(agent: Agent, available: list[int] | None, rng: np.random.Generator) -> dict[str, Any]:
+    """Return a key and scores, with odd ones, for a learner that uses them."""
+    said: dict[str, Any] = {}
+    if agent.learner.kernels.set_scores is not None:
+        n = int(np.sum(agent._counts.retired[: agent.shape.m] == 0)) if available is None else len(available)
+        said["scores"] = rng.choice([0.0, 1.0, np.nan, np.inf, -np.inf, 1e300, -0.5], n)
+    if agent.learner.kernels.set_key is not None:
+        said["key"] = int(rng.integers(9))
+    return said
+
+
 def _played(text: str, m: int, d: int, k: int, rounds: int) -> Agent:
     rng = np.random.default_rng(1)
     agent = Agent(learner(text), m=m, d=d, k=k)
     features = rng.normal(size=(m, d)) if d else None
     for _ in range(rounds):
-        decision = agent.rank(features)
+        decision = agent.rank(features, **_said(agent, None, rng))
         if rng.random() < 0.9:
             agent.update(decision, rng.integers(0, 2, agent.shape.k))
     return agent

@@ -26,6 +26,7 @@ from peekrank.learners.feedexp3.learner import FeedExp3 as FeedExp3
 from peekrank.learners.ftpl import FTPL as FTPL
 from peekrank.learners.greedy import Greedy as Greedy
 from peekrank.learners.marginftrl.learner import MarginFTRL as MarginFTRL
+from peekrank.learners.mixed.learner import Mixed as Mixed
 from peekrank.learners.nw2.learner import NW2 as NW2
 from peekrank.learners.permftrl import PermFTRL as PermFTRL
 from peekrank.learners.ridge.learner import Ridge as Ridge
@@ -111,6 +112,7 @@ __all__ = [
     "Joint",
     "ListNet",
     "MarginFTRL",
+    "Mixed",
     "NDCGSquared",
     "Orders",
     "PairwiseLoss",

@@ -167,6 +167,7 @@ LEARNERS = Registry(
         "feedexp3": "peekrank.learners.feedexp3.learner:FeedExp3",
         "rtopkf": "peekrank.learners.rtopkf.learner:RTopKF",
         "ridge": "peekrank.learners.ridge.learner:Ridge",
+        "mixed": "peekrank.learners.mixed.learner:Mixed",
     },
 )
 MEASURES = Registry(

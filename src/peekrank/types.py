@@ -58,7 +58,9 @@ class Rounds(NamedTuple):
     """Features and relevance of a sequence of rounds: round t has rows ``offsets[t]:offsets[t + 1]`` of both.
 
     If items come and go, `items` holds the item number of each row, ascending within a round. With `visitors`,
-    learners get feedback derived from clicks; without, they get the relevance itself.
+    learners get feedback derived from clicks; without, they get the relevance itself. `scores` holds the app's
+    score of each row, NaN if it is missing, and `keys` the key of each round, -1 for none; learners without
+    `Kernels.set_scores` or `Kernels.set_key` ignore them.
     """
 
     features: Features
@@ -66,6 +68,8 @@ class Rounds(NamedTuple):
     offsets: Ints
     items: Ints | None = None
     visitors: ClickFeedback | None = None
+    scores: Floats | None = None
+    keys: Ints | None = None
 
 
 class Decision(NamedTuple):
@@ -75,7 +79,9 @@ class Decision(NamedTuple):
     this round's random draw. Off-policy estimates divide by it. It is None if the learner cannot compute it.
 
     If only some items were available, `items` holds them in ascending order, `ranking` permutes them, and
-    ``propensities[i]`` belongs to ``items[i]``. `round` is the agent's number of rankings so far, from 1.
+    ``propensities[i]`` belongs to ``items[i]``. `round` is the agent's number of rankings so far, from 1. `key` is
+    the key of the list, and `listed` holds the rows in the order in which the app gave them, with `scores` in the
+    same order, if there were scores.
     """
 
     features: Features
@@ -84,6 +90,9 @@ class Decision(NamedTuple):
     propensities: Floats | None = None
     items: Ints | None = None
     round: int = 0
+    key: int | None = None
+    scores: Floats | None = None
+    listed: Ints | None = None
 
     @property
     def explored(self) -> bool:
@@ -119,6 +128,13 @@ class Kernels(NamedTuple):
     as many uniforms as ``n_uniforms`` gives for n. A larger m only appends entries to its persistent arrays, which
     allows adding items.
 
+    ``set_key(state, key)`` is for learners that learn per key, such as a query, a tenant or a segment. It is
+    called before ``rank`` and before ``update`` with a number from 0, or -1 if the list has no key.
+
+    ``set_scores(state, scores, listed)`` is for learners that start from a score. It is called before ``rank``
+    with the score of each row, NaN if it is missing, and with the rows in the order of the app's
+    list. Without scores, the array is empty. Scores are float64 and may be infinite, unlike features.
+
     ``off_policy(state, X, ranking, propensities, token)`` is for learners that can learn from a ranking chosen by
     another policy. It is called after ``rank`` of the same list and replaces the token of that call by the one
     that ``update`` needs for the other ranking, given the propensities of that policy. If ranking and propensities
@@ -141,6 +157,8 @@ class Kernels(NamedTuple):
     off_policy: Callable[[State, Features, Ints, Floats, Floats], None] | None = None
     exploit: Callable[[State, Features, Ints, Floats], None] | None = None
     explore: Callable[[State, Features, Floats, Ints, Floats], None] | None = None
+    set_key: Callable[[State, int], None] | None = None
+    set_scores: Callable[[State, Floats, Ints], None] | None = None
 
 
 @runtime_checkable
@@ -242,6 +260,16 @@ class StochasticBound(Protocol):
 
     def stochastic_bound(self, shape: Shape, horizon: int) -> float | None:
         """Return a regret bound for stochastic relevance, or None if the theorem does not apply."""
+        ...
+
+
+@runtime_checkable
+class RealAnswers(Protocol):
+    """A learner whose answers may be any numbers of a range, not only whole grades."""
+
+    @property
+    def answer_range(self) -> tuple[float, float]:
+        """Return the least and the largest answer."""
         ...
 
 

@@ -39,6 +39,7 @@ from peekrank import (
 from peekrank.checks import LEARNER_CHECKS, CheckError, check_learner
 from peekrank.kernels.sorting import SortSpace, shuffle, sort_descending, sort_space
 from peekrank.learners import learner as learner_named
+from peekrank.learners.mixed.learner import Mixed
 from peekrank.learners.ridge.learner import Ridge
 from peekrank.learners.rtopkf.learner import RTopKF
 from peekrank.registry import LEARNERS as REGISTRY
@@ -95,6 +96,9 @@ LEARNERS: list[Learner] = [
     Ridge(),
     Ridge("sampling", confidence=1.0),
     Ridge(decay=0.99, expand=6),
+    Mixed(),
+    Mixed(DCG(3), high=4.0, safe=True, cells=100),
+    Mixed(SumLoss(), low=-1.0, high=2.0, floor=0.1, earned=0.0),
     Champion(DCG()),
     Champion(DCG(3), (Greedy(DCG(3), max_grade=3), DoubtSort(DCG(), max_grade=3)), max_grade=3, share=2.0),
     Champion(DCG(10), (RTopKF(), Ridge()), max_grade=2, alpha=0.2),

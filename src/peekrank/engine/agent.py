@@ -11,12 +11,14 @@ from numpy.typing import ArrayLike
 from peekrank._jit import compile_for
 from peekrank._util.text import pluralize
 from peekrank.engine import serialization
+from peekrank.engine.context import NO_KEY, Context, as_context, as_key
 from peekrank.engine.entry_points import (
     BAD_FEATURES,
     BAD_TOKEN,
     NO_PERMUTATION,
     WELL,
     are_uniform,
+    context_entry_point,
     entry_points,
     no_counts,
     off_policy_entry_point,
@@ -25,7 +27,7 @@ from peekrank.engine.state import AgentState
 from peekrank.engine.uniforms import Uniforms
 from peekrank.engine.validation import Seed, abbreviate, as_array, as_ranking, problem_shape
 from peekrank.spec import format_spec
-from peekrank.types import Decision, Features, Floats, HasAgent, Ints, Learner, Shape
+from peekrank.types import Decision, Features, Floats, HasAgent, Ints, Learner, RealAnswers, Shape
 
 
 class Agent(AgentState):
@@ -71,6 +73,9 @@ class Agent(AgentState):
             learner.kernels.propensities is not None,
             learner.kernels.counts_rounds,
         )
+        self._has_context = learner.kernels.set_key is not None or learner.kernels.set_scores is not None
+        self._range = learner.answer_range if isinstance(learner, RealAnswers) else None
+        self._set_context: Callable[..., None] = self._first_set_context
         self._rank: Callable[..., int] = self._first_rank
         self._update: Callable[..., int] = self._first_update
         self._are_uniform: Callable[[Floats], bool] = self._first_are_uniform
@@ -79,6 +84,8 @@ class Agent(AgentState):
         """Compile now what `rank` and `update` would compile at their first call, and return the agent."""
         self._compile_rank()
         self._compile_update()
+        if self._has_context:
+            self._compile_context()
         return self
 
     def _compile_rank(self) -> None:
@@ -91,8 +98,13 @@ class Agent(AgentState):
     def _compile_update(self) -> None:
         ranking, token = self._everyone, np.empty(self._token_shape)
         self._update = compile_for(
-            entry_points(self.learner.kernels).update,
+            entry_points(self.learner.kernels, real_answers=self._range is not None).update,
             *(self._memory, self._everyone, self._no_features, ranking, token, self._answer),
+        )
+
+    def _compile_context(self) -> None:
+        self._set_context = compile_for(
+            context_entry_point(self.learner.kernels), self._memory, NO_KEY, _NO_SCORES, self._everyone
         )
 
     # Entry points are compiled at their first call: a simulation needs none of them.
@@ -104,6 +116,10 @@ class Agent(AgentState):
     def _first_update(self, *arguments: Any) -> int:
         self._compile_update()
         return self._update(*arguments)
+
+    def _first_set_context(self, *arguments: Any) -> None:
+        self._compile_context()
+        self._set_context(*arguments)
 
     def _first_are_uniform(self, numbers: Floats) -> bool:
         self._are_uniform = compile_for(are_uniform, self._answer)
@@ -120,6 +136,8 @@ class Agent(AgentState):
         features: ArrayLike | None = None,
         *,
         available: ArrayLike | None = None,
+        scores: ArrayLike | None = None,
+        key: int | None = None,
         uniforms: Floats | None = None,
     ) -> Decision:
         """Choose the ranking to show next.
@@ -127,11 +145,17 @@ class Agent(AgentState):
         Parameters
         ----------
         features
-            Features of the items in this round's list, for a learner that uses them. Give those of all items even
-            if only some are available.
+            Features of the items in this round's list, for a learner that uses them: of all items or, if fewer are
+            available, of these in their order.
         available
             Numbers of the items that can be shown, for a learner that stores statistics per item. None means all
             that have not retired. The ranking permutes these numbers.
+        scores
+            The app's score of each item, larger is better, in the order of `available`; NaN if it is missing. For
+            learners that start from a score, such as mixed.
+        key
+            Whom or what the list is for, such as the number of a query, a tenant or a segment. For learners that
+            learn per key.
         uniforms
             The random numbers of this round, `n_uniforms` values from [0, 1), for callers who derive them from the
             record numbers of a log (`kernels.philox`). None means that the agent's own generator draws them.
@@ -142,10 +166,11 @@ class Agent(AgentState):
             items = items[: self.shape.m] if subset is None else subset
             X = X[: len(items)]
         if features is not None or self._featured:
-            X = self._list(np.array(features, np.float32), "features")  # a copy: feedback may arrive late
+            X = self._features_of(np.array(features, np.float32), available, subset)  # a copy for late feedback
             self._check_features(X, "features")
-            X = X if subset is None else X[subset]
-        n = len(X)
+        n, context = len(X), None
+        if self._has_context or scores is not None or key is not None:
+            context = as_context(self.learner, key, scores, available, items if self._by_item else items[:n])
         ranking, token = _empty(n, _INT), _zeros(self._token_shape)
         propensities = _empty(n) if self._says_propensities else self._no_propensities
         rows = None if uniforms is None else self._uniforms_row(uniforms, n)
@@ -154,15 +179,17 @@ class Agent(AgentState):
                 rows, row = self._random.next(self._n_uniforms(n) if self._by_item else self._default_n_uniforms)
             else:
                 row = 0
+            if context is not None:
+                self._set_context(self._memory, *context)
             number = self._rank(self._memory, items, X, rows, row, ranking, token, propensities)
             self._latest = abs(number)
         if subset is not None:
             ranking = subset[ranking]
         _set_write(ranking, 0)  # a decision must not change after it was shown
         if number < 0:
-            return _new_tuple(Decision, (X, ranking, token, None, subset, -number))
+            return _new_tuple(Decision, (X, ranking, token, None, subset, -number, *_said(context)))
         _set_write(propensities, 0)
-        return _new_tuple(Decision, (X, ranking, token, propensities, subset, number))
+        return _new_tuple(Decision, (X, ranking, token, propensities, subset, number, *_said(context)))
 
     def override(self, decision: Decision, ranking: ArrayLike, propensities: ArrayLike | None = None) -> Decision:
         """Replace the latest decision's ranking by the one that was actually shown, so that the learner can learn.
@@ -202,7 +229,7 @@ class Agent(AgentState):
             propensities = np.zeros(n)
             propensities[rows[: min(self.shape.k, n)]] = 1
         shown_propensities: Floats = as_array(propensities, np.float64, (n,), "propensities")
-        X = self._no_features[:n] if self._by_item else decision.features
+        X = self._no_features[:n] if self._by_item and not self._featured else decision.features
         token = decision.token
         token[0] = 0  # another policy chose this ranking, so the learner did not explore
         arguments = (self._memory, items, X, rows, shown_propensities, token)
@@ -230,13 +257,15 @@ class Agent(AgentState):
     def update(self, decision: Decision, feedback: ArrayLike) -> None:
         """Learn from the grades of the first k items of a decision; NaN means that an item got no feedback.
 
+        Grades are whole numbers, or any numbers of the learner's `answer_range` if it has one.
+
         Call it once for each decision. This is not checked: a second call counts as another round. A NaN is final,
         so drop feedback that arrives after it. A learner with `Kernels.counts_rounds` accepts only decisions of
         its own agent; to rebuild it from a log, use `replay`.
         """
         parts: Any = decision  # untrusted: all of it is checked below
         grades: Any = feedback
-        X, ranking, token, _, subset, number = parts
+        X, ranking, token, _, subset, number, key, _, _ = parts
         if self._clocked and not (1 <= number <= self._latest or 1 <= number <= self.rounds):
             raise ValueError(
                 f"this decision is of round {number}, but this agent has ranked {pluralize(self.rounds, 'time')}: "
@@ -245,7 +274,10 @@ class Agent(AgentState):
         items = self._everyone
         if self._by_item:
             items, ranking = self._rows(ranking, subset)
-            X = self._no_features[: len(items)]
+            if self._featured:
+                X = as_array(X, np.float32, (len(items), self.shape.d), "features of the decision")
+            else:
+                X = self._no_features[: len(items)]
         elif X is not self._no_features:
             X = self._list(X, "features of the decision")
         n = len(X)
@@ -261,7 +293,9 @@ class Agent(AgentState):
             ranking = as_ranking(ranking, n)
             token = as_array(token, np.float64, self._token_shape, "token of the decision")
         answers = None
-        if self._seen > 1 or type(grades) not in _LISTS or len(grades) != 1 or type(grades[0]) not in _NUMBERS:
+        if self._range is not None:
+            answers = self._real_answers(grades, n)
+        elif self._seen > 1 or type(grades) not in _LISTS or len(grades) != 1 or type(grades[0]) not in _NUMBERS:
             answers = np.array(grades, _FLOAT)
             if answers.shape != (min(self.shape.k, n),):
                 as_array(answers, np.float64, (min(self.shape.k, n),), "feedback")  # raises the error
@@ -269,9 +303,24 @@ class Agent(AgentState):
             if answers is None:  # a single grade: making an array of it would take longer than learning from it
                 answers = self._answer
                 answers[0] = grades[0]
+            if self._has_context:
+                self._set_context(self._memory, as_key(self.learner, key), _NO_SCORES, self._everyone[:0])
             code = self._update(self._memory, items, X, ranking, token, answers)
         if code != WELL:
             self._raise_error(code, X, ranking, token, np.array(grades, _FLOAT))
+
+    def _real_answers(self, feedback: ArrayLike, n: int) -> Floats:
+        """Return the learner's value of each answer. Raises ValueError unless all are in its range, or NaN."""
+        answers: Floats = as_array(feedback, np.float64, (min(self.shape.k, n),), "feedback")
+        low, high = self._range or (0.0, 0.0)
+        for p, answer in enumerate(answers):
+            if not (np.isnan(answer) or low <= answer <= high):
+                raise ValueError(
+                    f"feedback[{p}] = {answer}: must be a number from {low:g} to {high:g}, or NaN if there was no "
+                    f"feedback"
+                )
+        values: Floats = self.learner.transform_feedback(answers)
+        return as_array(values, np.float64, answers.shape, "transformed feedback")
 
     def _raise_error(self, code: int, X: Features, ranking: Ints, token: Floats, answers: Floats) -> None:
         """Raise the ValueError for a code that the compiled update returned."""
@@ -372,6 +421,15 @@ class Agent(AgentState):
         return agent
 
 
+def _said(context: Context | None) -> tuple[int | None, Floats | None, Ints | None]:
+    """Return the last fields of a decision: key, scores and rows in the order of the app's list."""
+    if context is None:
+        return None, None, None
+    key, scores, listed = context
+    return None if key < 0 else key, scores[listed] if len(scores) else None, listed
+
+
+_NO_SCORES: Floats = np.empty(0)
 _new_tuple = tuple.__new__  # twice as fast as calling the NamedTuple
 _empty, _zeros, _Array = np.empty, np.zeros, np.ndarray  # saves the attribute lookup
 _set_write: Any = np.ndarray.setflags  # with a positional argument, three times as fast

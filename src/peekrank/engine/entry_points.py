@@ -51,8 +51,8 @@ class EntryPoints(NamedTuple):
 
 
 @cache
-def entry_points(kernels: Kernels) -> EntryPoints:
-    """Return the entry points for these kernels."""
+def entry_points(kernels: Kernels, *, real_answers: bool = False) -> EntryPoints:
+    """Return the entry points for these kernels; real answers come transformed and checked."""
     name, set_items = name_of(kernels), set_items_of(kernels)
     return EntryPoints(
         specialise(
@@ -62,7 +62,24 @@ def entry_points(kernels: Kernels) -> EntryPoints:
             _rank=kernels.rank,
             _propensities=kernels.propensities or _unknown,
         ),
-        specialise(_update_once, name, _set_items=set_items, _update=kernels.update),
+        specialise(
+            _update_once,
+            name,
+            _set_items=set_items,
+            _update=kernels.update,
+            _fill_values=_copy_values if real_answers else _look_up_values,
+        ),
+    )
+
+
+@cache
+def context_entry_point(kernels: Kernels) -> Callable[..., None]:
+    """Return the entry point that passes the key and the scores of the next list to a learner."""
+    return specialise(
+        _set_context,
+        name_of(kernels),
+        _set_key=kernels.set_key or ignore_key,
+        _set_scores=kernels.set_scores or ignore_scores,
     )
 
 
@@ -92,11 +109,24 @@ _update: Callable[[State, Features, Ints, Floats, Floats], None] = unspecialised
 _propensities: Callable[[State, Features, Ints, Floats, Floats], None] = unspecialised
 _set_items: Callable[[State, Ints], None] = unspecialised
 _off_policy: Callable[[State, Features, Ints, Floats, Floats], None] = unspecialised
+_set_key: Callable[[State, int], None] = unspecialised
+_set_scores: Callable[[State, Floats, Ints], None] = unspecialised
+_fill_values: Callable[[Floats, Floats, Floats], int] = unspecialised
 
 
 @kernel
 def _fixed(state: State, items: Ints) -> None:
     """Do nothing, for a learner whose set of items is fixed."""
+
+
+@kernel
+def ignore_key(state: State, key: int) -> None:
+    """Do nothing, for a learner without keys."""
+
+
+@kernel
+def ignore_scores(state: State, scores: Floats, listed: Ints) -> None:
+    """Do nothing, for a learner that cannot use scores."""
 
 
 @kernel
@@ -210,14 +240,9 @@ def _update_once(memory: Memory, items: Ints, X: Features, ranking: Ints, token:
     for i in range(len(token)):
         if not abs(token[i]) < np.inf:
             return BAD_TOKEN
-    for p in range(len(answers)):
-        answer = answers[p]
-        if np.isnan(answer):
-            transformed[p] = answer
-        elif 0 <= answer < len(grades) and answer == np.floor(answer):
-            transformed[p] = grades[int(answer)]
-        else:
-            return p
+    code = _fill_values(answers, grades, transformed)
+    if code != WELL:
+        return code
     _set_items(state, items)
     _update(state, X, ranking, token, transformed[: len(answers)])
     counted = memory.counts.answers
@@ -225,6 +250,34 @@ def _update_once(memory: Memory, items: Ints, X: Features, ranking: Ints, token:
         if not np.isnan(answers[p]):
             count_answer(counted, items[ranking[p]])
     return WELL
+
+
+@kernel
+def _look_up_values(answers: Floats, grades: Floats, values: Floats) -> int:
+    """Fill in the value of each grade. Return `WELL` or the position of an answer that is no grade."""
+    for p in range(len(answers)):
+        answer = answers[p]
+        if np.isnan(answer):
+            values[p] = answer
+        elif 0 <= answer < len(grades) and answer == np.floor(answer):
+            values[p] = grades[int(answer)]
+        else:
+            return p
+    return WELL
+
+
+@kernel
+def _copy_values(answers: Floats, grades: Floats, values: Floats) -> int:  # noqa: ARG001
+    """Copy answers that have been transformed, and return `WELL`."""
+    for p in range(len(answers)):
+        values[p] = answers[p]
+    return WELL
+
+
+def _set_context(memory: Memory, key: int, scores: Floats, listed: Ints) -> None:
+    """Pass the key and the scores of the next list to the learner."""
+    _set_key(memory.state, key)
+    _set_scores(memory.state, scores, listed)
 
 
 def _off_policy_once(

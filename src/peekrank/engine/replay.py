@@ -39,7 +39,11 @@ def replay(agent: Agent, log: Log) -> Agent:
     for number, (decision, feedback) in enumerate(log):
         if feedback is None:
             X = decision.features
-            new = agent.rank(X if X.shape[1] else None, available=decision.items)
+            items, listed = decision.items, decision.listed
+            if items is not None and listed is not None:
+                X = X if len(items) == agent.shape.m else X[listed]
+                items = items[listed]
+            new = agent.rank(X if X.shape[1] else None, available=items, scores=decision.scores, key=decision.key)
             if not (np.array_equal(new.ranking, decision.ranking) and np.array_equal(new.token, decision.token)):
                 raise ValueError(
                     f"entry {number} of the log: replay ranks {new.ranking}, but the log has {decision.ranking}. "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import NamedTuple, Protocol, cast
+from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from peekrank._jit import compile_for, kernel, pinned, specialise, unspecialised
 from peekrank._util.validate import check_ascending
 from peekrank.engine.agent import Agent
-from peekrank.engine.entry_points import Counts, name_of, set_items_of
+from peekrank.engine.context import NO_KEY, context_of_rounds
+from peekrank.engine.entry_points import Counts, ignore_key, ignore_scores, name_of, set_items_of
 from peekrank.engine.feedback import (
     NOBODY,
     FeedbackSource,
@@ -237,6 +238,7 @@ class _PlainRun:
     def __init__(self, agent: Agent, rounds: Rounds) -> None:
         check_positions(rounds, agent.shape.k)
         self._agent, self._rounds = agent, rounds
+        self._keys, self._scores = context_of_rounds(agent.learner, rounds)
 
     def start(self, chunk: Chunk) -> None:
         """Start a chunk."""
@@ -244,15 +246,21 @@ class _PlainRun:
 
     def advance(self, low: int, high: int) -> None:
         """Run rounds `low` to `high` of the chunk."""
-        chunk, (features, _, offsets, items, _) = self._chunk, self._rounds
+        chunk, (features, _, offsets, items) = self._chunk, self._rounds[:4]
         for t in range(low, high):
             n, span = chunk.lists[t], slice(chunk.starts[t], chunk.starts[t + 1])
             rows = slice(offsets[n], offsets[n + 1])
+            said: dict[str, Any] = {}
+            if len(self._keys) and self._keys[n] >= 0:
+                said["key"] = self._keys[n]
+            if len(self._scores):
+                said["scores"] = self._scores[rows]
             if items is None or self._agent.learner.variable_length:
-                decision = self._agent.rank(features[rows])
+                decision = self._agent.rank(features[rows], **said)
                 ranking = decision.ranking
             else:
-                decision = self._agent.rank(available=items[rows])
+                X = features[rows] if features.shape[1] else None
+                decision = self._agent.rank(X, available=items[rows], **said)
                 ranking = np.searchsorted(items[rows], decision.ranking)
             seen = ranking[: self._agent.shape.k]
             self._agent.update(decision, reveal(self._rounds, n, seen, decision.round))
@@ -270,7 +278,7 @@ class _CompiledRun:
         feedback, token = np.empty(shape.k), np.zeros(learner.token_size(shape))
         everyone = np.arange(shape.m)
         items = everyone[:0] if rounds.items is None or learner.variable_length else rounds.items
-        lists = rounds.features, rounds.offsets, items, everyone
+        lists = rounds.features, rounds.offsets, items, everyone, *context_of_rounds(learner, rounds)
         source = FeedbackSource(rounds.visitors or NOBODY, agent._grades, np.empty(COINS * shape.k))
         memory = pinned(LoopMemory(agent._state, agent._counts, source))
         self._fixed = (memory, *lists, feedback, token)
@@ -330,6 +338,8 @@ def compiled_loop(kernels: Kernels, *, clicks: bool = False) -> Callable[..., No
         name,
         inline_all=True,
         _set_items=set_items_of(kernels),
+        _set_key=kernels.set_key or ignore_key,
+        _set_scores=kernels.set_scores or ignore_scores,
         _rank=kernels.rank,
         _update=kernels.update,
         _reveal=reveal_clicks if clicks else reveal_relevance,
@@ -339,6 +349,8 @@ def compiled_loop(kernels: Kernels, *, clicks: bool = False) -> Callable[..., No
 _rank: Callable[[State, Features, Floats, Ints, Floats], None] = unspecialised
 _update: Callable[[State, Features, Ints, Floats, Floats], None] = unspecialised
 _set_items: Callable[[State, Ints], None] = unspecialised
+_set_key: Callable[[State, int], None] = unspecialised
+_set_scores: Callable[[State, Floats, Ints], None] = unspecialised
 _reveal: Callable[[FeedbackSource, Counts, int, Ints, Grades, Ints, Floats], None] = unspecialised
 
 
@@ -348,6 +360,8 @@ def _loop(
     offsets: Ints,
     items: Ints,
     everyone: Ints,
+    keys: Ints,
+    scores: Floats,
     feedback: Floats,
     token: Floats,
     uniforms: Floats,
@@ -365,6 +379,8 @@ def _loop(
         seen = feedback[: min(len(feedback), len(X))]
         token[:] = 0
         _set_items(state, listed)
+        _set_key(state, keys[lists[t]] if len(keys) > 0 else NO_KEY)
+        _set_scores(state, scores[first:last] if len(scores) > 0 else scores, everyone[: len(X)])
         _rank(state, X, uniforms[t], ranking, token)
         _reveal(source, counts, t, listed, relevance[start : start + len(X)], ranking, seen)
         _update(state, X, ranking, token, seen)

@@ -174,6 +174,16 @@ class AgentState:
             raise ValueError(f"{name} of shape {X.shape}: must be of shape (n, {d}), n from 1 to {m}")
         return as_array(X, np.float32, (rows, d), name)
 
+    def _features_of(self, features: Features, available: ArrayLike | None, subset: Ints | None) -> Features:
+        """Return the features of the rows of a list: of all items, or of the available ones in their order."""
+        if subset is None:
+            return self._list(features, "features")
+        if available is None or len(features) == self.shape.m:
+            return self._list(features, "features")[subset]
+        X = np.empty((len(subset), self.shape.d), np.float32)
+        X[np.searchsorted(subset, np.asarray(available))] = as_array(features, np.float32, X.shape, "features")
+        return X
+
     def _check_features(self, X: Features, name: str) -> None:
         if (item := self._check(X)) >= 0:
             raise ValueError(

@@ -48,7 +48,7 @@ def simulate_log(
     >>> len(log.k), bool((log.propensity[log.seen] > 0).all())
     (100, True)
     """
-    features, relevance, offsets, items, _ = rounds
+    features, relevance, offsets, items = rounds[:4]
     check_positions(rounds, agent.shape.k)
     lists = np.arange(len(offsets) - 1) if sequence is None else np.asarray(sequence)
     lengths = np.diff(offsets)[lists]

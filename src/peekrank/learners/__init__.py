@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from peekrank.learners.ftpl import FTPL
     from peekrank.learners.greedy import Greedy
     from peekrank.learners.marginftrl.learner import MarginFTRL
+    from peekrank.learners.mixed.learner import Mixed
     from peekrank.learners.nw2.learner import NW2
     from peekrank.learners.permftrl import PermFTRL
     from peekrank.learners.ridge.learner import Ridge
@@ -57,6 +58,7 @@ __all__ = [
     "FeedExp3",
     "Greedy",
     "MarginFTRL",
+    "Mixed",
     "PermFTRL",
     "RTop1F",
     "RTopKF",

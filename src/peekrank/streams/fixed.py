@@ -93,7 +93,7 @@ def list_lengths(rounds: Rounds) -> Ints:
     >>> list_lengths(Rounds(np.zeros((3, 1), np.float32), np.zeros(3, np.uint8), np.array([0, 1, 3])))
     array([1, 2])
     """
-    features, relevance, offsets, items, _ = rounds
+    features, relevance, offsets, items = rounds[:4]
     for name, array, dtype in (
         ("features", features, np.float32), ("relevance", relevance, np.uint8), ("offsets", offsets, np.int64),
     ):  # fmt: skip

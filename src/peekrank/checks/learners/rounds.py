@@ -14,7 +14,7 @@ from peekrank.checks.learners import problem
 from peekrank.engine import Agent, play, run_agents, simulate
 from peekrank.engine.serialization import arrays_of
 from peekrank.measures import measure as measure_named
-from peekrank.types import Learner, missing_members
+from peekrank.types import Learner, RealAnswers, missing_members
 
 
 def every_member_is_there(learner: Learner) -> None:
@@ -120,7 +120,8 @@ def bad_parameters_are_named(learner: Learner) -> None:
     for name, m, k in (("k", problem.M, problem.M + 1), ("k", problem.M, 0), ("m", 0, 1)):
         _raises(name, partial(Agent, learner, m=m, k=k, d=problem.features(learner).shape[1]))
     agent = problem.agent(learner)
-    for wrong in (-1.0, 0.5, np.inf):
+    low, high = learner.answer_range if isinstance(learner, RealAnswers) else (0, 0)
+    for wrong in (low - 1, high + 0.5, np.inf):
         answers = np.full(agent.shape.k, wrong)
         _raises("feedback", partial(agent.update, problem.rank(agent), answers))
 

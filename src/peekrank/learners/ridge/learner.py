@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peekrank._util.validate import check_choice, check_int, check_positive
+from peekrank.kernels.column_moments import COUNT, SQUARES
 from peekrank.kernels.exploration import doubt_space
 from peekrank.kernels.sorting import sort_space
 from peekrank.kernels.triangular import BLOCK, aligned, panel, row_ends, whole_blocks
@@ -23,7 +24,7 @@ from peekrank.learners.ridge.exploration import (
 )
 from peekrank.learners.ridge.feature_map import make_feature_map
 from peekrank.learners.ridge.regression import fill_scores, update
-from peekrank.learners.ridge.state import COUNT, ONE, REFRESH, RENEW, RESERVE, SQUARES, RidgeState
+from peekrank.learners.ridge.state import ONE, REFRESH, RENEW, RESERVE, RidgeState
 from peekrank.types import Features, Floats, Kernels, Shape
 
 Explore = Literal["doubt", "sampling"]

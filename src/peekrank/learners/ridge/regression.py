@@ -6,26 +6,23 @@ from math import log, sqrt
 
 import numpy as np
 
-from peekrank._jit import kernel, vload, vnonzero, vstore
-from peekrank.kernels.triangular import BLOCK, block_dot, cholesky, rotate, solve, square
+from peekrank._jit import kernel
+from peekrank.kernels.column_moments import COUNT, ROUNDING, add_moments, column_precision
+from peekrank.kernels.triangular import block_dot, cholesky, rotate, solve, square
 from peekrank.kernels.vectors import are_bounded, copy
 from peekrank.learners.ridge.feature_map import FeatureMap, expand_row, fill_units
 from peekrank.learners.ridge.state import (
     ANSWER,
     ANSWERS,
-    COUNT,
     ITEMS,
     LEFT,
     ONE,
     REFRESH,
     RENEW,
     RESERVE,
-    ROUNDING,
     ROUNDS,
     SQUARED,
     SQUARED_WEIGHTS,
-    SQUARES,
-    SUM,
     WEIGHTS,
     RidgeState,
     intercept,
@@ -51,35 +48,24 @@ def observe_features(s: RidgeState, X: Features) -> None:
     """Score all items, update the moments of their features, and store the rows."""
     d = len(s.w)
     fill_units(X, s.feature_map)
-    count, total, squares = s.moments[COUNT], s.moments[SUM], s.moments[SQUARES]
     for i in range(len(X)):
         expand_row(X[i], s.feature_map, s.U[i])
         s.scores[i] = block_dot(s.U[i], s.w)
-    for j in range(0, d, BLOCK):
-        c, t, q = vload(count, j), vload(total, j), vload(squares, j)
-        for i in range(len(X)):
-            x = vload(s.U[i], j)
-            c, t, q = c + vnonzero(x), t + x, q + x * x
-        vstore(c, count, j)
-        vstore(t, total, j)
-        vstore(q, squares, j)
+    add_moments(s.moments, s.U, len(X))
     s.sums[ITEMS] += len(X)
     for j in range(d):
-        if s.prior[j] == 0 and count[j] > 0:
+        if s.prior[j] == 0 and s.moments[COUNT, j] > 0:
             _start(s, j, _precision(s, j))
 
 
 @kernel
 def _precision(s: RidgeState, j: int) -> float:
-    """Return the prior precision of a weight: the column's variance, or its mean square if it is constant.
+    """Return the prior precision of a weight, by the moments of its column.
 
-    It is divided by the share of items for which the column is not 0, so that the prior of a one-hot column does
-    not depend on how often it is 1. For the columns of a feature map it has a factor, at first their number:
-    together they are expected to matter as much as one feature.
+    For the columns of a feature map it has a factor, at first their number: together they are expected to matter
+    as much as one feature.
     """
-    squares = s.moments[SQUARES, j]
-    spread = squares - s.moments[SUM, j] ** 2 / s.sums[ITEMS]
-    precision: float = (spread if spread > ROUNDING * squares else squares) / s.moments[COUNT, j]
+    precision = column_precision(s.moments, j, s.sums[ITEMS])
     return precision * s.sums[RESERVE] if j >= s.d else precision
 
 

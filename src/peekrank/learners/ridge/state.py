@@ -6,16 +6,14 @@ from math import sqrt
 from typing import NamedTuple
 
 from peekrank._jit import kernel
+from peekrank.kernels.column_moments import ROUNDING
 from peekrank.kernels.exploration import DoubtSpace
 from peekrank.kernels.sorting import SortSpace
 from peekrank.kernels.triangular import Panel
 from peekrank.learners.ridge.feature_map import FeatureMap
 from peekrank.types import Floats, Ints
 
-ROUNDING = 1e-12  # share of the sum of squares below which a remainder counts as 0
 _GROWTH = 0.6  # exponent of the largest weight in the number of answers per column
-# Rows of the moments
-COUNT, SUM, SQUARES = range(3)
 # Columns of the sides
 ONE, ANSWER = range(2)
 # Sums: rounds and answers learned from, squares of the answers, residual sum of squares, items observed, the round

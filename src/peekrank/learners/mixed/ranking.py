@@ -1,0 +1,193 @@
+"""Rankings of mixed: by posterior mean, with exploration that is paid for if the app has a score."""
+
+from __future__ import annotations
+
+from math import e, log, sqrt
+
+from peekrank._jit import kernel, vload, vsplat, vstore, vsum
+from peekrank.kernels.exploration import (
+    fill_doubts,
+    fill_exploration_costs,
+    fill_exploration_probs,
+    sample_position,
+)
+from peekrank.kernels.pair_table import find, reindex
+from peekrank.kernels.sorting import move_up, sort_descending
+from peekrank.kernels.triangular import BLOCK, block_dot, solve_transposed
+from peekrank.kernels.vectors import all_finite
+from peekrank.learners.mixed.fit import LU_SCORED, update_from_answers
+from peekrank.learners.mixed.posterior import fill_means, given_weights, item_noise, observe_features
+from peekrank.learners.mixed.score import keep_score
+from peekrank.learners.mixed.state import (
+    ANSWERS,
+    LU,
+    OWN_COLUMNS,
+    REFIT,
+    SCORED,
+    MixedState,
+    n_columns,
+    noise_variance,
+)
+from peekrank.types import Features, Floats, Ints
+
+_SHARE = 0.25  # of the possible loss from doubt, spent on exploration by all items of a list together
+
+
+@kernel
+def set_items(s: MixedState, items: Ints) -> None:
+    """Set the items of the rows of the next list."""
+    for row in range(len(items)):
+        s.present[row] = items[row]
+
+
+@kernel
+def set_key(s: MixedState, key: int) -> None:
+    """Set the key of the next list, -1 for none."""
+    s.key[0] = key
+
+
+@kernel
+def _sort(s: MixedState, X: Features, ranking: Ints) -> bool:
+    """Sort the rows by mean, ties in the order of the app; return False if sums have overflowed."""
+    n = len(ranking)
+    if s.scored[0] == 1 and s.fit[SCORED] == 0:
+        s.fit[SCORED], s.fit[REFIT] = 1, 0
+        if s.model.sums[ANSWERS] == 0:
+            s.fit[LU] = LU_SCORED
+    observe_features(s, X)
+    fill_means(s, n)
+    finite = all_finite(s.means[:n])
+    for p in range(n):
+        s.keys[p] = s.means[s.app[p]] if finite else 0.0
+    sort_descending(s.keys[:n], s.indices[:n], s.sorting)
+    for p in range(n):
+        s.order[p] = ranking[p] = s.app[s.indices[p]]
+        s.explore_probs[p] = 0.0
+        s.rounds[s.present[p]] += 1
+    return finite
+
+
+@kernel
+def _fill_widths(s: MixedState, n: int) -> None:
+    """Fill in the width of the mean of each position, up to what all rows of the list have in common."""
+    noise, columns, centre = noise_variance(s), len(s.model.w), s.centre_of_list
+    solve_transposed(s.model.R, s.model.ends, s.panel, s.U, n)
+    for j in range(0, columns, BLOCK):
+        summed = vload(s.U[0], j)
+        for i in range(1, n):
+            summed = summed + vload(s.U[i], j)
+        vstore((1 / n) * summed, centre, j)
+    for p in range(n):
+        row = s.order[p]
+        squares = vsplat(0.0)
+        for j in range(0, columns, BLOCK):
+            u = vload(s.U[row], j) - vload(centre, j)
+            squares = squares + u * u
+        item = s.present[row]
+        variance = s.spreads[row] * item_noise(s, item, noise) + noise * vsum(squares)
+        s.widths[p] = sqrt(variance * log(e + s.rounds[item]))
+
+
+@kernel
+def _pay(s: MixedState, n: int, k: int) -> None:
+    """Scale the probabilities so that exploration costs at most the floor and a share of what the order gains.
+
+    The gain is that of the order over the app's, by the means. The cautious way pays the floor at the costs that
+    the explored items would have if they were worth nothing.
+    """
+    weights, probs, gained, spent, worst = s.weights, s.explore_probs, 0.0, 0.0, 0.0
+    for p in range(n):
+        gained += weights[p] * (s.sorted_means[p] - s.means[s.app[p]])
+        spent += probs[p] * s.costs[p]
+        if p >= k:
+            good = max(0.0, s.sorted_means[p] + 0.5)
+            worst += probs[p] * (s.costs[p] + (weights[k - 1] - weights[p]) * good)
+    floor = s.floor * (weights[0] - min(0.0, weights[n - 1]))
+    if not s.safe:
+        worst = spent
+    if worst <= 0 or spent <= 0:
+        return
+    scale = floor / worst + s.earned * max(0.0, gained) / spent
+    if scale < 1:
+        for p in range(k, n):
+            probs[p] *= scale
+
+
+@kernel
+def _fill_probabilities(s: MixedState, n: int, k: int) -> bool:
+    """Fill in the probability of exploring the item at each position; return False if none can be computed."""
+    means, widths, probs = s.sorted_means[:n], s.widths[:n], s.explore_probs[:n]
+    _fill_widths(s, n)
+    if not all_finite(widths):
+        return False
+    for p in range(n):
+        means[p] = s.means[s.order[p]]
+    fill_doubts(means, widths, s.weights[:n], s.doubts[:n], s.space)
+    fill_exploration_costs(means, s.weights, k, s.costs[:n])
+    fill_exploration_probs(s.doubts[:n], widths, s.costs[:n], k, _SHARE / n, probs)
+    if s.scored[0] == 1:
+        _pay(s, n, k)
+    return True
+
+
+@kernel
+def _fill_token(s: MixedState, ranking: Ints, token: Floats) -> None:
+    """Put the columns of the score of the first k rows into the token."""
+    for p in range(min(s.k, len(ranking))):
+        token[1 + 2 * p], token[2 + 2 * p] = s.columns[ranking[p], 0], s.columns[ranking[p], 1]
+
+
+@kernel
+def rank(s: MixedState, X: Features, uniforms: Floats, ranking: Ints, token: Floats) -> None:
+    """Show the rows by mean, except for the explored item."""
+    n = len(ranking)
+    k = min(s.k, n)
+    reindex(s.items)
+    reindex(s.cells)
+    if _sort(s, X, ranking) and k < n and _fill_probabilities(s, n, k):
+        position = sample_position(s.explore_probs[:n], k, uniforms[0])
+        if position >= 0:
+            move_up(ranking, position, k - 1)
+            token[0] = 1
+    _fill_token(s, ranking, token)
+    keep_score(s, n, uniforms[1])
+
+
+@kernel
+def update(s: MixedState, X: Features, ranking: Ints, token: Floats, feedback: Floats) -> None:
+    """Learn from the answers of a round."""
+    reindex(s.items)
+    reindex(s.cells)
+    update_from_answers(s, X, ranking, token, feedback)
+
+
+@kernel
+def propensities(s: MixedState, X: Features, ranking: Ints, token: Floats, out: Floats) -> None:
+    """Fill in the propensities."""
+    n = len(ranking)
+    k, explored = min(s.k, n), 0.0
+    for p in range(n):
+        out[s.order[p]] = 1.0 if p < k else s.explore_probs[p]
+        explored += s.explore_probs[p]
+    out[s.order[k - 1]] -= explored
+
+
+@kernel
+def off_policy(s: MixedState, X: Features, ranking: Ints, propensities: Floats, token: Floats) -> None:
+    """Replace the columns of the score by those of the ranking shown."""
+    _fill_token(s, ranking, token)
+
+
+@kernel
+def fill_scores(s: MixedState, X: Features, cx: Floats, out: Floats) -> None:
+    """Fill in the mean gain of each item, for a missing score and no key."""
+    reindex(s.items)
+    d, columns = len(s.centre), len(s.model.w)
+    first = columns - n_columns(s)
+    for item in range(len(X)):
+        cx[:] = 0
+        for j in range(d):
+            cx[first + j] = X[item, j] - s.centre[j]
+        cx[columns - OWN_COLUMNS] = 1
+        base, _ = given_weights(s, s.model, find(s.items, 0, item), -1, -1, cx)
+        out[item] = s.lowest + s.unit * (base + block_dot(cx, s.model.w) + 0.5)
