@@ -70,9 +70,9 @@ def played(name: str, rounds: int, run: int, factor: Callable[[Ints], Floats] | 
 
     The factor changes response rates and means by round and position.
     """
-    rng, t = np.random.default_rng(run), np.arange(rounds)
+    rng = np.random.default_rng(run)
     agent = Agent(learner_named(name, measure=DCG()), m=M, k=K, seed=run)
-    factors = np.broadcast_to(1.0 if factor is None else factor(t), (rounds, K))
+    factors = np.broadcast_to(1.0 if factor is None else factor(np.arange(rounds)), (rounds, K))
     luck, told = rng.random((rounds, M)), rng.random((rounds, K)) < RATE * factors
     made = Played(np.empty((rounds, M)), np.empty((rounds, M), np.int64), np.full((rounds, M), np.nan))
     for t in range(rounds):

@@ -136,7 +136,7 @@ def drawn(stream: Available, run: int, measure: LinearMeasure, rounds: int = LON
 
 def part(world: World, first: int, last: int) -> World:
     """Return some of the rounds."""
-    features, relevance, offsets, items, _ = world.rounds
+    features, relevance, offsets, items = world.rounds[:4]
     rows = slice(offsets[first], offsets[last])
     cut = Rounds(
         features[rows], relevance[rows], offsets[first : last + 1] - offsets[first],

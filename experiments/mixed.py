@@ -298,7 +298,7 @@ def of_keys(common: float, own: float, run: int) -> list[float]:
 
 def cost(runs: tuple[int, ...]) -> records.Table:
     """Measure the processor time of a list in a simulation, answer and evaluation included: the least of five."""
-    cells = []
+    cells: list[list[records.Cell]] = []
     for name, items, n, d in (
         ("doubtsort:measure=dcg", 200, 20, 0), ("mixed", 200, 20, 0), ("mixed", 20_000, 20, 0),
         ("mixed:cells=5000", 200, 20, 0), ("mixed", 200, 50, 0), ("mixed", 200, 100, 0), ("mixed", 200, 20, 5),
