@@ -12,7 +12,6 @@ confirmed event. For an event that it cannot read, it must name the damaged reco
 from __future__ import annotations
 
 import argparse
-import logging
 import random
 import shutil
 import sys
@@ -24,7 +23,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import structlog
+from structlog.testing import capture_logs
 
 from peekrank.service.api.messages import FeedbackRequest, Item, ItemsRequest, RankRequest
 from peekrank.service.api.problems import Problem
@@ -111,11 +110,12 @@ def serve(service: Service, requests: dict[str, tuple[str, RankRequest]]) -> Ser
     for slot in service._manager.slots.values():
         slot.state.recent.clear()
     for event, request in requests.items():
-        try:
-            served[event] = service.event(event)
-            served[f"{event} again"] = service.rank(*request)
-        except (Problem, OSError) as error:
-            served[event] = str(error)
+        with capture_logs() as messages:
+            try:
+                served[event] = service.event(event)
+                served[f"{event} again"] = service.rank(*request)
+            except (Problem, OSError) as error:  # the reply does not say where the damage is, the messages do
+                served[event] = "; ".join([str(error), *(str(message.get("reason")) for message in messages)])
     return served
 
 
@@ -192,9 +192,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--flips", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args(arguments)
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     rng, begin = random.Random(options.seed), time.perf_counter()  # noqa: S311 - not a secret
-    with tempfile.TemporaryDirectory(prefix="flips-") as folder:
+    with tempfile.TemporaryDirectory(prefix="flips-") as folder, capture_logs():
         counts, wrong = try_flips(Path(folder), options.flips, rng)
     for line in wrong:
         sys.stderr.write(f"{line}\n")

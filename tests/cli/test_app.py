@@ -79,7 +79,7 @@ def test_a_command_is_asked_for_by_the_list_of_all() -> None:
         (["simulate"], "error: missing argument 'LEARNER'"),
         (["--colour"], "error: no such option: --colour"),
         (["simulate", "nobody", "--horizon", "10"], "error: unknown learner 'nobody': known: auto,"),
-        (["log", "audit", __file__], f"error: {__file__} is not the log of a service. The log is the SQLite file"),
+        (["log", "audit", __file__], f"error: {__file__} is not the log of a service, or its first bytes"),
         (["data", "."], "error: . is a folder: name a file in it, for example train.txt"),
     ],
 )

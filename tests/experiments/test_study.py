@@ -34,7 +34,13 @@ from peekrank.types import Floats, Shape
 
 ROOT = Path(__file__).parents[2]
 FOR_FIXED_ITEMS = {name for name, cls in LEARNERS.items() if not cls.contextual}
-FOR_STABLE_RELEVANCE = {"doubtsort", "greedy", "thompson", "ucb"}  # without a bound for the laboratory's streams
+FOR_STABLE_RELEVANCE = {
+    "doubtsort",
+    "greedy",
+    "mixed",
+    "thompson",
+    "ucb",
+}  # no bound on these streams
 TINY = Study("p@1+sum", m=3, k=1, learners=("setftrl", "uniform"), horizons=(20, 40), runs=3, seed=7)
 
 

@@ -343,7 +343,7 @@ def test_finished_runs_of_ct16_figure_1_are_kept(tmp_path: Path) -> None:
 def test_a_part_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     Options(tmp_path).frames({"one": lambda _: pl.DataFrame()})
     next(tmp_path.rglob("*-one.parquet")).write_text("no Parquet")
-    with pytest.raises(ValueError, match=r"one\.parquet cannot be read .* remove the file to compute it again"):
+    with pytest.raises(ValueError, match=r"one\.parquet cannot be read: .*; remove the file to compute it again"):
         Options(tmp_path).frames({"one": lambda _: pl.DataFrame()})
 
 
