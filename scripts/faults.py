@@ -31,7 +31,7 @@ from peekrank.service.config import Config, SlotConfig, StoreConfig
 from peekrank.service.core.audit import audit_slots
 from peekrank.service.core.service import Service
 from peekrank.service.core.slot_manager import closed_event
-from peekrank.service.core.slots import names_of
+from peekrank.service.core.replies import names_of
 from peekrank.service.core.snapshots import replay
 from peekrank.service.event_log.open import open_log
 

@@ -35,6 +35,7 @@ COLUMNS = {
     "candidates": "List String", "position": "List Int64", "propensity": "List Float64",
     "feedback": "List Float64", "feedback_time": "List Float64",
     "features": "List List Float32", "pairs": "List Float64",
+    "score": "List Float64",
 }  # fmt: skip
 REQUIRED = ("event", "k", "candidates", "position")
 HEADER = {"format": "String", "version": "Int64", "min_feedback": "Float64", "max_feedback": "Float64"}
@@ -81,6 +82,7 @@ class Log(NamedTuple):
     max_feedback: float = 1.0
     features: Features | None = None  # of each row
     pairs: Floats | None = None  # probability that candidates i < j are both seen: (0, 1), (0, 2) ...
+    scores: Floats | None = None  # the app's score of each row; NaN: missing
 
     @property
     def lengths(self) -> Ints:
@@ -119,6 +121,7 @@ class Log(NamedTuple):
             offsets=np.append(0, np.cumsum(lengths[events])),
             features=None if self.features is None else self.features[rows],
             pairs=pairs,
+            scores=None if self.scores is None else self.scores[rows],
         )
 
 
@@ -279,6 +282,7 @@ def log_from_frame(frame: pl.DataFrame, source: Source, min_feedback: float, max
         name: _per_row(frame[name], lengths, source) for name in ("propensity", "feedback", "feedback_time")
     }
     position = _per_row(frame["position"], lengths, source)
+    scores = None if frame["score"].null_count() == len(frame) else _per_row(frame["score"], lengths, source)
     candidates = frame["candidates"].explode()
     if candidates.null_count():
         owner = np.repeat(np.arange(len(lengths)), lengths)
@@ -294,7 +298,7 @@ def log_from_frame(frame: pl.DataFrame, source: Source, min_feedback: float, max
         frame["event"], frame["time"].fill_null(np.nan).to_numpy(), frame["k"].to_numpy().copy(), learner,
         np.append(0, np.cumsum(lengths)), item, position, columns["propensity"], columns["feedback"],
         columns["feedback_time"], names, learners, reasons, min_feedback, max_feedback,
-        _features(frame["features"], lengths, source), _pairs(frame["pairs"], lengths, source),
+        _features(frame["features"], lengths, source), _pairs(frame["pairs"], lengths, source), scores,
     )  # fmt: skip
 
 
@@ -448,6 +452,8 @@ def frame_from_log(log: Log) -> pl.DataFrame:
         "position": log.position,
         **{name: pl.Series(getattr(log, name), nan_to_null=True) for name in numbers},
     })  # fmt: skip
+    if log.scores is not None:
+        rows = rows.with_columns(score=pl.Series(log.scores, nan_to_null=True))
     if log.features is not None:
         rows = rows.with_columns(features=pl.Series(log.features).cast(pl.List(pl.Float32)))
     lists = rows.group_by("owner", maintain_order=True).agg(pl.all()).drop("owner")
