@@ -41,8 +41,8 @@ def policy(text: str, log: Log, *, measure: Measure, seed: int = 0, progress: Pr
     ----------
     text
         ``logged`` is the policy that wrote the log. ``score`` is the app's own order. ``order:`` is a fixed order
-        of candidates by name; others come last. A file that ends with ``.txt`` has an order with one name per line.
-        Any other text is the specification of a learner, which is replayed over the log.
+        of candidates by name; others come last. A file that ends with ``.txt`` has one name per line. Any
+        other text is the specification of a learner, which is replayed over the log.
     log
         The log.
     measure

@@ -124,7 +124,7 @@ class Slot:
             self._add(body, unknown)
         known = len(state.items)
         new = {name: known + n for n, name in enumerate(body.added)}
-        chosen = [new[name] if name in new else state.items.number(name) for name in names]
+        chosen = [new[name] if name in new else self._number(name) for name in names]
         body.items = numbers(np.array(chosen if state.has_scores else sorted(chosen), dtype=np.int64))
 
     def _check_length(self, n: int) -> None:
