@@ -21,6 +21,7 @@ from peekrank.service.config import SlotConfig
 from peekrank.service.config.file import Document
 from peekrank.service.config.model import parse_config
 from peekrank.service.core.audit import audit_slots
+from peekrank.service.core.events import aggregate, pack_grades
 from peekrank.service.core.export import export_log
 from peekrank.service.core.service import Service
 from peekrank.service.core.snapshots import replay, take_snapshot
@@ -206,19 +207,16 @@ def test_grades_may_be_any_numbers_of_the_range(tmp_path: Path) -> None:
     it.close()
 
 
-def test_means_of_grades_stay_in_their_range(tmp_path: Path) -> None:
+def test_means_of_real_grades_are_not_rounded_and_stay_in_their_range(tmp_path: Path) -> None:
     slot = SlotConfig("home", learner="mixed:high=0.1", update="on_close", aggregate="mean", feedback_window=10.0)
-    it, clock = service(tmp_path, slot)
+    it, _ = service(tmp_path, slot)
     event = it.rank("home", RankRequest(items=["a", "b"])).event_id
-    for grade in (0.1, 0.05, 0.1):
+    for grade in (0.1, 0.05):
         reply = it.feedback(event, FeedbackRequest([grade]))
-    assert list(reply.grades.values()) == [pytest.approx(0.25 / 3)]
-    event = it.rank("home", RankRequest(items=["a", "b"])).event_id
-    it.feedback(event, FeedbackRequest([0.1]))
-    clock.now += 20
-    it.close_due_events()
-    assert it._manager.slots["home"].state.activity.counts.rejected_updates == 0
+    assert list(reply.grades.values()) == [pytest.approx(0.075)]
     it.close()
+    assert sum([0.1, 0.1, 0.1]) / 3 > 0.1
+    assert aggregate([pack_grades([0.1])] * 3, 1, "mean", whole=False).tolist() == [0.1]
 
 
 def test_other_slots_reject_scores_and_keys(tmp_path: Path) -> None:
