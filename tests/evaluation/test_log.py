@@ -13,6 +13,8 @@ import pytest
 from peekrank import DCG, Agent, DoubtSort, Mixed, Ridge, Thompson
 from peekrank.evaluation.jsonl import LogWriter
 from peekrank.evaluation.log import Log, log_from_records, read_log, single_learner, write_log
+from peekrank.evaluation.simulated_log import simulate_log
+from peekrank.types import Rounds
 
 HEADER = {"format": "peekrank-log", "version": 1, "min_feedback": 0, "max_feedback": 2}
 
@@ -333,3 +335,15 @@ def test_scores_must_be_a_number_for_each_candidate(tmp_path: Path) -> None:
     for score, said in (([1, 2], "has 2 numbers for 3 candidates"), (["x", 1, 2], "must be numbers, or null")):
         with pytest.raises(ValueError, match=f"field 'score': {said}"):
             read_log(lines(tmp_path / "log.jsonl", record(score=score)))
+
+
+def test_simulated_logs_have_the_scores_whether_the_learner_uses_them_or_not() -> None:
+    rng = np.random.default_rng(4)
+    items, scores = np.array([0, 2, 5, 1, 2, 3, 4]), rng.random(7)
+    features, relevance = np.empty((7, 0), np.float32), rng.integers(0, 2, 7).astype(np.uint8)
+    rounds = Rounds(features, relevance, np.array([0, 3, 7]), items, scores=scores, keys=np.array([8, -1]))
+    for learner in (Mixed(cells=10), DoubtSort(DCG())):
+        log = simulate_log(Agent(learner, m=6, k=1), rounds, sequence=np.array([1, 0, 1]))
+        np.testing.assert_array_equal(log.scores, [*scores[3:], *scores[:3], *scores[3:]])
+    log = simulate_log(Agent(Mixed(floor=0.0, earned=0.0), m=6, k=1), rounds)
+    assert np.argsort(log.position[:3]).tolist() == np.argsort(-scores[:3]).tolist()

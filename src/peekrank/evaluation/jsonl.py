@@ -33,7 +33,6 @@ from peekrank.evaluation.log import (
     Log,
     Source,
     check_header,
-    checked,
     frame_from_fields,
     frame_from_log,
     header_from_log,
@@ -41,6 +40,7 @@ from peekrank.evaluation.log import (
     not_a_log,
     order_shown,
 )
+from peekrank.evaluation.log_checks import checked
 from peekrank.spec import suggest
 from peekrank.types import Decision, Learner
 

@@ -144,7 +144,7 @@ def test_keys_learn_apart(tmp_path: Path) -> None:
 
 def test_new_keys_beyond_the_limit_count_as_none(tmp_path: Path) -> None:
     it, _ = service(tmp_path, KEYED, max_keys=2)
-    bodies = []
+    bodies: list[str] = []
     for key in ("x", "y", "z", "x", None):
         reply = it.rank("home", RankRequest(event_id=f"{key}{len(bodies)}", items=["a", "b", "c"], key=key))
         assert it.rank("home", RankRequest(event_id=reply.event_id, items=["a", "b", "c"], key=key)) == reply
@@ -272,4 +272,4 @@ def test_exports_have_the_scores(tmp_path: Path) -> None:
     assert replayed[:6].tolist() == by_score[:6].tolist()  # before the first answer
     for name in ("log.parquet", "log.jsonl"):
         write_log(tmp_path / name, log)
-        assert np.array_equal(read_log(tmp_path / name).scores, log.scores, equal_nan=True)
+        np.testing.assert_array_equal(read_log(tmp_path / name).scores, log.scores)
