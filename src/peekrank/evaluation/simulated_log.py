@@ -106,7 +106,8 @@ def simulate_log(
 
 def _context(agent: Agent, rounds: Rounds, n: int, rows: slice) -> dict[str, Any]:
     """Return the key and the scores of a list, as far as the learner uses them."""
-    kernels, context = agent.learner.kernels, {}
+    kernels = agent.learner.kernels
+    context: dict[str, Any] = {}
     if rounds.scores is not None and kernels.set_scores is not None:
         context["scores"] = rounds.scores[rows]
     if rounds.keys is not None and kernels.set_key is not None and rounds.keys[n] >= 0:

@@ -115,7 +115,7 @@ def test_a_backup_can_be_restored(tmp_path: Path) -> None:
 def test_exports_have_what_was_shown_and_answered(tmp_path: Path) -> None:
     it, clock = service(tmp_path, *ALL)
     put_some(it)
-    live(it, clock, rounds=40)
+    live(it, clock, rounds=60)
     for slot in ALL:
         log = export_log(it._store, slot.name)
         counts = it._manager.slots[slot.name].state.activity.counts

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -217,6 +218,20 @@ def test_means_of_real_grades_are_not_rounded_and_stay_in_their_range(tmp_path: 
     it.close()
     assert sum([0.1, 0.1, 0.1]) / 3 > 0.1
     assert aggregate([pack_grades([0.1])] * 3, 1, "mean", whole=False).tolist() == [0.1]
+
+
+def test_in_shadow_mode_the_app_shows_its_own_order(tmp_path: Path) -> None:
+    it, clock = service(tmp_path, replace(KEYED, mode="shadow"))
+    for request in requests(40):
+        names = [item if isinstance(item, str) else item.id for item in request.items or []]
+        baseline = sorted(names)
+        shown = msgspec.structs.replace(request, baseline=baseline)
+        assert it.rank("home", shown).ranking == baseline
+        it.feedback(str(request.event_id), FeedbackRequest([0.5, None]))
+    counts = it._manager.slots["home"].state.activity.counts
+    assert (counts.n_answered, counts.rejected_updates) == (40, 0)
+    assert take_snapshot(replay(it._store, "home")[0]).body == state_bytes(it)
+    it.close()
 
 
 def test_other_slots_reject_scores_and_keys(tmp_path: Path) -> None:
