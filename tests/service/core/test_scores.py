@@ -221,7 +221,7 @@ def test_means_of_real_grades_are_not_rounded_and_stay_in_their_range(tmp_path: 
 
 
 def test_in_shadow_mode_the_app_shows_its_own_order(tmp_path: Path) -> None:
-    it, clock = service(tmp_path, replace(KEYED, mode="shadow"))
+    it, _ = service(tmp_path, replace(KEYED, mode="shadow"))
     for request in requests(40):
         names = [item if isinstance(item, str) else item.id for item in request.items or []]
         baseline = sorted(names)
