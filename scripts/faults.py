@@ -29,9 +29,9 @@ from peekrank.service.api.messages import FeedbackRequest, Item, ItemsRequest, R
 from peekrank.service.api.problems import Problem
 from peekrank.service.config import Config, SlotConfig, StoreConfig
 from peekrank.service.core.audit import audit_slots
+from peekrank.service.core.replies import names_of
 from peekrank.service.core.service import Service
 from peekrank.service.core.slot_manager import closed_event
-from peekrank.service.core.slots import names_of
 from peekrank.service.core.snapshots import replay
 from peekrank.service.event_log.open import open_log
 
@@ -48,6 +48,7 @@ SLOTS = (
         update="on_close",
         missing_feedback=0,
     ),
+    SlotConfig("scored", learner="mixed:cells=50", k=2, feedback_window=0.5),
     SlotConfig("search", learner="ridge", features=4, features_from="registry", k=2, feedback_window=1.0),
 )
 
@@ -88,10 +89,16 @@ def _call(service: Service, folder: Path, run: int, caller: int) -> None:
         while True:
             number += 1
             slot, event = rng.choice(SLOTS).name, f"{run}-{caller}-{number}"
-            reply = service.rank(slot, RankRequest(event_id=event))
+            request = RankRequest(event_id=event)
+            if slot == "scored":
+                scored: list[str | Item] = [Item(name, score=rng.gauss(0, 1)) for name in rng.sample(ITEMS, 5)]
+                request = RankRequest(event_id=event, items=scored, key=f"key {rng.randrange(4)}")
+            reply = service.rank(slot, request)
             file.write(json.dumps([event, slot, reply.ranking]).encode() + b"\n")
             if rng.random() < 0.7:
                 grades: dict[str, float | None] = {name: float(rng.randint(0, 1)) for name in reply.top_k}
+                if slot == "scored":
+                    grades = {name: rng.random() for name in grades}
                 with suppress(Problem):  # on a slow machine feedback may be late
                     service.feedback(event, FeedbackRequest(grades))
                     file.write(json.dumps([event, grades]).encode() + b"\n")

@@ -23,6 +23,7 @@ from peekrank import (
     FeedExp3,
     Greedy,
     MarginFTRL,
+    Mixed,
     PairwiseLoss,
     PermFTRL,
     Precision,
@@ -483,3 +484,55 @@ def test_scores_rank_each_list_by_itself() -> None:
 def test_scores_that_rank_nothing_are_refused(scores: list[float], said: str) -> None:
     with pytest.raises(ValueError, match=said):
         by_scores(_lists(3, 1), np.array(scores), "ours")
+
+
+def scored(*scores: list[float | None] | None) -> Log:
+    """A log of lists with these scores; None: a list of three without any."""
+    records: list[dict[str, Any]] = []
+    for n, one in enumerate(scores):
+        m = len(one or "abc")
+        fields = {"event": str(n), "k": 1, "candidates": list("abcdef")[:m], "position": list(range(m))[::-1]}
+        shown = {"propensity": [0.5 / (m - 1)] * (m - 1) + [0.5], "feedback": [None] * (m - 1) + [n % 2]}
+        records.append({**fields, **shown, **({} if one is None else {"score": one})})
+    return log_from_records(records)
+
+
+def test_the_order_by_score_is_the_apps() -> None:
+    log = scored([0.1, 0.7, 0.7, 3e9], [None, 2.0, None, 1.0, 3.0], None, [None, 5.0, 5.0], [1.0, None])
+    found = policy("score", log, measure=DCG())
+    # by hand: ties as listed; without a score: the middle, which 2.0 of 1, 2, 3 and a tie of all are as well
+    expected = [3, 1, 2, 0, 1, 2, 3, 4, 0, 0, 1, 2, 0, 1, 2, 0, 1]
+    assert found.ranks is not None
+    assert found.ranks.tolist() == expected
+    assert found.note == "1 decision without scores in the order of the log"
+    kept = policy("score", log.select(np.array([False, True, False, False, False])), measure=DCG())
+    assert kept.ranks is not None
+    assert kept.ranks.tolist() == expected[4:9]
+
+
+def test_the_order_by_score_is_that_of_mixed_before_the_first_answer() -> None:
+    rng, lists = np.random.default_rng(2), []
+    for _ in range(40):
+        scores = rng.integers(0, 4, rng.integers(2, 7)).astype(float)
+        lists.append([None if rng.random() < 0.3 else float(score) for score in scores])
+    log = scored(*[one for one in lists if any(score is not None for score in one)])
+    ranks = policy("score", log, measure=DCG()).ranks
+    assert ranks is not None
+    for first, last in zip(log.offsets[:-1], log.offsets[1:], strict=True):
+        agent = Agent(Mixed(floor=0.0, earned=0.0), m=int(last - first), k=1)
+        assert log.scores is not None
+        ranking = agent.rank(scores=log.scores[first:last]).ranking
+        assert np.argsort(ranks[first:last]).tolist() == ranking.tolist()
+
+
+def test_the_value_of_the_order_by_score_against_a_hand_computation() -> None:
+    log = scored([1.0, 2.0], [2.0, 1.0], [1.0, None], [1.0, 2.0])  # b was shown with probability 1/2; 0, 1, 0, 1
+    found = evaluate_log(log, [policy("score", log, measure=DCG(1))], DCG(1), regression="none").estimates[0]
+    # it puts b, a, a and b on top; only b was ever shown: (0 + 0 + 0 + 1) / 0.5 / 4
+    assert found.ips == pytest.approx(0.5)
+
+
+def test_the_order_by_score_needs_scores() -> None:
+    for log in (scored(None), scored([None, None])):
+        with pytest.raises(ValueError, match="score: the log has no scores"):
+            policy("score", log, measure=DCG())

@@ -10,9 +10,11 @@ import numpy as np
 import polars as pl
 import pytest
 
-from peekrank import DCG, Agent, DoubtSort, Ridge, Thompson
+from peekrank import DCG, Agent, DoubtSort, Mixed, Ridge, Thompson
 from peekrank.evaluation.jsonl import LogWriter
 from peekrank.evaluation.log import Log, log_from_records, read_log, single_learner, write_log
+from peekrank.evaluation.simulated_log import simulate_log
+from peekrank.types import Rounds
 
 HEADER = {"format": "peekrank-log", "version": 1, "min_feedback": 0, "max_feedback": 2}
 
@@ -43,6 +45,7 @@ def same(one: Log, other: Log) -> None:
 
 def full() -> Log:
     more = {"learner": "x @ 1", "time": 3.5, "feedback_time": [None, 4.5, 4.5], "features": [[1.0], [0.5], [0]]}
+    more["score"] = [None, -2.5, 7]
     other = {
         "event": "e2",
         "learner": "y",
@@ -309,3 +312,38 @@ def test_a_column_of_another_type_is_named(name: str, tmp_path: Path) -> None:
     frame.write_parquet(tmp_path / "a.parquet")
     with pytest.raises(ValueError, match=rf"a.parquet, field '{name}': must be .* \("):
         read_log(tmp_path / "a.parquet")
+
+
+def test_a_writer_keeps_the_order_and_the_scores_of_the_app(tmp_path: Path) -> None:
+    path, agent = tmp_path / "log.jsonl", Agent(Mixed(), m=4, k=2)
+    with LogWriter(path, agent.learner) as writer:
+        decision = agent.rank(available=[3, 0, 2], scores=[0.5, np.nan, 0.9])
+        writer.log_feedback(writer.log_decision(decision, k=2, names=list("abcd")), [1, 0])
+        writer.log_decision(agent.rank(available=[2, 1]), k=2)
+    log = read_log(path)
+    assert [log.names[item] for item in log.item] == ["d", "a", "c", "2", "1"]
+    np.testing.assert_array_equal(log.scores, [0.5, np.nan, 0.9, np.nan, np.nan])
+    assert [log.names[log.item[row]] for row in np.argsort(log.position[:3])] == [
+        "abcd"[item] for item in decision.ranking
+    ]
+    assert decision.propensities is not None
+    by_name = dict(zip("acd", decision.propensities, strict=True))  # items ascend
+    assert log.propensity[:3].tolist() == [by_name[name] for name in "dac"]
+
+
+def test_scores_must_be_a_number_for_each_candidate(tmp_path: Path) -> None:
+    for score, said in (([1, 2], "has 2 numbers for 3 candidates"), (["x", 1, 2], "must be numbers, or null")):
+        with pytest.raises(ValueError, match=f"field 'score': {said}"):
+            read_log(lines(tmp_path / "log.jsonl", record(score=score)))
+
+
+def test_simulated_logs_have_the_scores_whether_the_learner_uses_them_or_not() -> None:
+    rng = np.random.default_rng(4)
+    items, scores = np.array([0, 2, 5, 1, 2, 3, 4]), rng.random(7)
+    features, relevance = np.empty((7, 0), np.float32), rng.integers(0, 2, 7).astype(np.uint8)
+    rounds = Rounds(features, relevance, np.array([0, 3, 7]), items, scores=scores, keys=np.array([8, -1]))
+    for learner in (Mixed(cells=10), DoubtSort(DCG())):
+        log = simulate_log(Agent(learner, m=6, k=1), rounds, sequence=np.array([1, 0, 1]))
+        np.testing.assert_array_equal(log.scores, [*scores[3:], *scores[:3], *scores[3:]])
+    log = simulate_log(Agent(Mixed(floor=0.0, earned=0.0), m=6, k=1), rounds)
+    assert np.argsort(log.position[:3]).tolist() == np.argsort(-scores[:3]).tolist()

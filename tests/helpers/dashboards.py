@@ -56,9 +56,7 @@ class BusyService:
         names = [*NAMES, *(f"item-{i:03}" for i in range(150))]
         return ItemsReply(
             [
-                ItemReply(
-                    name, retired=i == 2, shown=1000 - i, n_feedback=500 - i, mean=1 - i / 200, recent=_recent(i)
-                )
+                ItemReply(name, i == 2, None, 12.5 if i == 1 else None, 1000 - i, 500 - i, 1 - i / 200, _recent(i))
                 for i, name in enumerate(names)
             ]
         )

@@ -66,7 +66,9 @@ def config(path: Path, *slots: SlotConfig, **changes: Any) -> Config:
     store |= {
         name: changes.pop(name) for name in ("synchronous", "snapshot_every", "retention") if name in changes
     }
-    limits = {name: changes.pop(name) for name in ("max_open_events", "max_queue_length") if name in changes}
+    limits = {
+        name: changes.pop(name) for name in ("max_open_events", "max_queue_length", "max_keys") if name in changes
+    }
     return Config(
         slots or (replace(HOME, **changes),),
         store=StoreConfig(str(path / "log.db"), **store),

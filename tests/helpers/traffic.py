@@ -18,7 +18,8 @@ REGISTRY = replace(FEATURES, name="shop", features_from="registry", item_effects
 LISTS = SlotConfig("lists", learner="uniform", max_list_length=5, k=1, seed=1)
 FIXED = SlotConfig("fixed", learner="blockftrl", items=("a", "b", "c", "d", "e"), k=2, seed=5)
 CLICKS = replace(HOME, name="clicks", update="on_close", missing_feedback=0)
-ALL = (HOME, FEATURES, REGISTRY, LISTS, FIXED, CLICKS)
+SCORED = SlotConfig("scored", learner="mixed:cells=20", k=2, feedback_window=100.0, seed=2)
+ALL = (HOME, FEATURES, REGISTRY, LISTS, FIXED, CLICKS, SCORED)
 
 
 def live(it: Service, clock: SetClock, rounds: int = 30, seed: int = 0) -> None:
@@ -31,6 +32,10 @@ def live(it: Service, clock: SetClock, rounds: int = 30, seed: int = 0) -> None:
             request: dict[str, Any] = {"event_id": f"{slot.name}-{seed}-{n}", "defer": n % 7 == 3}
             if slot.features_from == "registry":
                 request["context"] = rng.normal(size=slot.context).tolist()
+            elif slot is SCORED:
+                scores = rng.normal(size=4).tolist()
+                request["items"] = [Item(f"i{i}", score=score) for i, score in zip("4213", scores, strict=True)]
+                request["key"] = f"key {n % 3}"
             elif slot.learner in ("ridge", "uniform"):
                 names = [f"i{i}" for i in range(rng.integers(1, 6))]
                 rows = [Item(name, rng.normal(size=3).tolist()) for name in names]
@@ -44,6 +49,8 @@ def live(it: Service, clock: SetClock, rounds: int = 30, seed: int = 0) -> None:
             answers: dict[str, float | None] = {
                 name: int(rng.integers(0, 2)) for name in reply.top_k if rng.random() < 0.8
             }
+            if reply.event_id.startswith("scored"):
+                answers = {name: 0.75 * (grade or 0) for name, grade in answers.items()}
             try:
                 it.feedback(reply.event_id, FeedbackRequest(answers))
             except Problem as late:

@@ -55,8 +55,9 @@ def command(
         list[str],
         typer.Option(
             "--policy",
-            help="Policy to evaluate: logged (as shown), order:a,b,c, a .txt file with one name per line, a "
-            "model's .json file, or a learner such as doubtsort, which is replayed over the log. Repeatable.",
+            help="Policy to evaluate: logged (as shown), score (the app's own order), order:a,b,c, a .txt file "
+            "with one name per line, a model's .json file, or a learner such as doubtsort, which is replayed over "
+            "the log. Repeatable.",
         ),
     ],
     measure: Annotated[

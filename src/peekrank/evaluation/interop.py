@@ -18,7 +18,8 @@ from peekrank._util.extras import extra
 from peekrank._util.text import excerpt
 from peekrank._util.untrusted_files import bounded_lines, check_memory
 from peekrank.evaluation.jsonl import is_number, log_from_numbered_records, numbered_records
-from peekrank.evaluation.log import Log, Source, checked, not_a_log
+from peekrank.evaluation.log import Log, Source, not_a_log
+from peekrank.evaluation.log_checks import checked
 from peekrank.jobs.csv_text import csv_text
 
 with extra("cli"):

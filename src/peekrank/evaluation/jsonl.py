@@ -33,7 +33,6 @@ from peekrank.evaluation.log import (
     Log,
     Source,
     check_header,
-    checked,
     frame_from_fields,
     frame_from_log,
     header_from_log,
@@ -41,6 +40,7 @@ from peekrank.evaluation.log import (
     not_a_log,
     order_shown,
 )
+from peekrank.evaluation.log_checks import checked
 from peekrank.spec import suggest
 from peekrank.types import Decision, Learner
 
@@ -123,7 +123,7 @@ def parse_record(line: bytes, where: str) -> dict[str, Any]:
     return record
 
 
-_TEXTS, _LISTS = ("event", "learner", "reason"), ("position", "propensity", "feedback", "feedback_time", "pairs")
+_TEXTS = ("event", "learner", "reason")
 
 
 def check_record(record: dict[str, Any], where: str) -> None:
@@ -303,13 +303,14 @@ class LogWriter:
             Time of the decision in seconds; None: unknown.
         """
         items = np.arange(len(decision.ranking)) if decision.items is None else decision.items
-        candidates = [str(int(i)) if names is None else str(names[int(i)]) for i in items]
+        listed = np.arange(len(items)) if decision.listed is None else decision.listed  # rows as the app gave them
+        candidates = [str(int(i)) if names is None else str(names[int(i)]) for i in items[listed]]
         position = np.empty(len(items), np.int64)
         ranked = decision.ranking.tolist()
         order = ranked if shown is None else order_shown([int(item) for item in shown], ranked, k)
         position[np.searchsorted(items, order)] = np.arange(len(items))
         self._count += 1
-        propensities = decision.propensities
+        propensities, scores, position = decision.propensities, decision.scores, position[listed]
         record = {
             "event": str(self._count) if event is None else event,
             "time": time,
@@ -318,8 +319,9 @@ class LogWriter:
             "k": min(k, len(items)),
             "candidates": candidates,
             "position": position.tolist(),
-            "propensity": None if propensities is None else propensities.tolist(),
-            "features": decision.features.tolist() if decision.features.shape[1] else None,
+            "propensity": None if propensities is None else propensities[listed].tolist(),
+            "features": decision.features[listed].tolist() if decision.features.shape[1] else None,
+            "score": None if scores is None else [None if math.isnan(s) else s for s in scores.tolist()],
         }
         self._write({name: value for name, value in record.items() if value is not None})
         self._open[str(record["event"])] = [candidates[row] for row in np.argsort(position)[: record["k"]]]

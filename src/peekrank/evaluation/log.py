@@ -5,7 +5,7 @@ A file has one record per decision, as Parquet or JSON lines. docs/evaluation/lo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from io import BytesIO
 from os import PathLike
 from pathlib import Path
@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from peekrank._jit import kernel
 from peekrank._util.atomic import write_whole
 from peekrank._util.extras import LazyModule
 from peekrank._util.fork import check_polars
@@ -28,13 +27,13 @@ else:
 
 T = TypeVar("T")
 NAME, VERSION = "peekrank-log", 1
-_SUM = 1e-6  # tolerance per candidate: propensities must add up to the number of candidates seen
 
 COLUMNS = {
     "event": "String", "time": "Float64", "learner": "String", "reason": "String", "k": "Int64",
     "candidates": "List String", "position": "List Int64", "propensity": "List Float64",
     "feedback": "List Float64", "feedback_time": "List Float64",
     "features": "List List Float32", "pairs": "List Float64",
+    "score": "List Float64",
 }  # fmt: skip
 REQUIRED = ("event", "k", "candidates", "position")
 HEADER = {"format": "String", "version": "Int64", "min_feedback": "Float64", "max_feedback": "Float64"}
@@ -81,6 +80,7 @@ class Log(NamedTuple):
     max_feedback: float = 1.0
     features: Features | None = None  # of each row
     pairs: Floats | None = None  # probability that candidates i < j are both seen: (0, 1), (0, 2) ...
+    scores: Floats | None = None  # the app's score of each row; NaN: missing
 
     @property
     def lengths(self) -> Ints:
@@ -119,6 +119,7 @@ class Log(NamedTuple):
             offsets=np.append(0, np.cumsum(lengths[events])),
             features=None if self.features is None else self.features[rows],
             pairs=pairs,
+            scores=None if self.scores is None else self.scores[rows],
         )
 
 
@@ -279,6 +280,7 @@ def log_from_frame(frame: pl.DataFrame, source: Source, min_feedback: float, max
         name: _per_row(frame[name], lengths, source) for name in ("propensity", "feedback", "feedback_time")
     }
     position = _per_row(frame["position"], lengths, source)
+    scores = None if frame["score"].null_count() == len(frame) else _per_row(frame["score"], lengths, source)
     candidates = frame["candidates"].explode()
     if candidates.null_count():
         owner = np.repeat(np.arange(len(lengths)), lengths)
@@ -294,7 +296,7 @@ def log_from_frame(frame: pl.DataFrame, source: Source, min_feedback: float, max
         frame["event"], frame["time"].fill_null(np.nan).to_numpy(), frame["k"].to_numpy().copy(), learner,
         np.append(0, np.cumsum(lengths)), item, position, columns["propensity"], columns["feedback"],
         columns["feedback_time"], names, learners, reasons, min_feedback, max_feedback,
-        _features(frame["features"], lengths, source), _pairs(frame["pairs"], lengths, source),
+        _features(frame["features"], lengths, source), _pairs(frame["pairs"], lengths, source), scores,
     )  # fmt: skip
 
 
@@ -359,79 +361,6 @@ def _pairs(column: pl.Series, lengths: Ints, source: Source) -> Floats | None:
     return pairs
 
 
-@kernel
-def _first_repeated(offsets: Ints, values: Ints, limit: int, stamps: Ints) -> int:
-    """Return the first row whose value is repeated or not below `limit` (0: number of candidates), or -1."""
-    for t in range(len(offsets) - 1):
-        bound = limit if limit > 0 else offsets[t + 1] - offsets[t]
-        for i in range(offsets[t], offsets[t + 1]):
-            if not 0 <= values[i] < bound or stamps[values[i]] == t + 1:
-                return i
-            stamps[values[i]] = t + 1
-    return -1
-
-
-def checked(log: Log, source: Source) -> Log:
-    """Validate a log and return it. Raises ValueError naming the file, row and field.
-
-    Parameters
-    ----------
-    log
-        The log.
-    source
-        Origin that errors name.
-    """
-    lengths, seen = log.lengths, log.seen
-
-    def owner(row: int) -> int:
-        return int(np.searchsorted(log.offsets, row, "right")) - 1
-
-    def reject(bad: NDArray[np.bool_], field: str, what: Callable[[int], str]) -> None:
-        if bad.any():
-            row = int(np.argmax(bad))
-            raise source.fault(owner(row) if len(bad) == len(log.item) else row, field, what(row))
-
-    def named(row: int) -> str:
-        return f"candidate '{excerpt(log.names[log.item[row]])}'"
-
-    if log.events.n_unique() < len(log.events):
-        reject(
-            log.events.is_duplicated().to_numpy(), "event", lambda t: f"'{excerpt(log.events[t])}' occurs twice"
-        )
-    reject(
-        (log.k < 1) | (log.k > lengths), "k", lambda t: f"{log.k[t]}: must be from 1 to {lengths[t]} candidates"
-    )
-    misplaced = _first_repeated(log.offsets, log.position, 0, np.zeros(int(lengths.max()), np.int64))
-    if misplaced >= 0:
-        what = "must contain each number from 0 to the number of candidates - 1 once"
-        raise source.fault(owner(misplaced), "position", what)
-    twice = _first_repeated(log.offsets, log.item, len(log.names), np.zeros(len(log.names), np.int64))
-    if twice >= 0:
-        raise source.fault(owner(twice), "candidates", f"{named(twice)} occurs twice")
-    propensity, known = log.propensity, ~np.isnan(log.propensity)
-    reject(known & ~((propensity >= 0) & (propensity <= 1 + _SUM)), "propensity", lambda row: (
-        f"{propensity[row]} of {named(row)}: must be a probability, from 0 to 1"))  # fmt: skip
-    reject(seen & (propensity == 0), "propensity", lambda row: f"0 of {named(row)}, which was seen")
-    sums, counts = (np.add.reduceat(part, log.offsets[:-1]) for part in (propensity, known))
-    reject(
-        (counts > 0) & (counts < lengths),
-        "propensity",
-        lambda _: "is missing for some candidates",
-    )
-    reject((counts > 0) & (np.abs(sums - log.k) > _SUM * lengths), "propensity", lambda t: (
-        f"the propensities add up to {sums[t]:.6g}, but must add up to k = {log.k[t]}: a propensity is "
-        "the probability to be among the first k"))  # fmt: skip
-    answered = ~np.isnan(log.feedback)
-    reject(answered & ~seen, "feedback", lambda row: (
-        f"{log.feedback[row]:g} on {named(row)}, which was shown at position {log.position[row] + 1} and not seen "
-        f"(k = {log.k[owner(row)]})"))  # fmt: skip
-    possible = (log.feedback >= log.min_feedback) & (log.feedback <= log.max_feedback)
-    reject(answered & ~possible, "feedback", lambda row: (
-        f"{log.feedback[row]:g} on {named(row)}: must be from {log.min_feedback:g} to "
-        f"{log.max_feedback:g}"))  # fmt: skip
-    return log
-
-
 def frame_from_log(log: Log) -> pl.DataFrame:
     """Convert a log to a table with one row per decision.
 
@@ -448,6 +377,8 @@ def frame_from_log(log: Log) -> pl.DataFrame:
         "position": log.position,
         **{name: pl.Series(getattr(log, name), nan_to_null=True) for name in numbers},
     })  # fmt: skip
+    if log.scores is not None:
+        rows = rows.with_columns(score=pl.Series(log.scores, nan_to_null=True))
     if log.features is not None:
         rows = rows.with_columns(features=pl.Series(log.features).cast(pl.List(pl.Float32)))
     lists = rows.group_by("owner", maintain_order=True).agg(pl.all()).drop("owner")

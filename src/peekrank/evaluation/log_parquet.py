@@ -13,11 +13,11 @@ from peekrank.evaluation.log import (
     Log,
     Source,
     check_header,
-    checked,
     column_type,
     log_from_frame,
     not_a_log,
 )
+from peekrank.evaluation.log_checks import checked
 from peekrank.jobs.parquet import UnreadableError, read_parquet
 from peekrank.spec import suggest
 

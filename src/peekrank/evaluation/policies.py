@@ -13,7 +13,7 @@ from peekrank._jit import kernel, specialise, unspecialised
 from peekrank._util.text import excerpt, pluralize
 from peekrank._util.untrusted_files import read_text
 from peekrank.engine import problem_shape
-from peekrank.engine.entry_points import name_of, set_items_of
+from peekrank.engine.entry_points import ignore_scores, name_of, set_items_of
 from peekrank.evaluation.log import Log, single_learner
 from peekrank.kernels.sorting import merge_descending
 from peekrank.learners import learner as learner_named
@@ -21,7 +21,7 @@ from peekrank.registry import LEARNERS
 from peekrank.spec import suggest
 from peekrank.types import Features, Floats, Ints, Kernels, Learner, Measure, Shape, State
 
-LOGGED = "logged"
+LOGGED, SCORE = "logged", "score"
 _CHUNK = 8192  # decisions per block of random numbers
 Progress = Callable[[int], None]
 
@@ -35,14 +35,14 @@ class Policy(NamedTuple):
 
 
 def policy(text: str, log: Log, *, measure: Measure, seed: int = 0, progress: Progress = lambda _: None) -> Policy:
-    """Return the policy that a text names: ``logged``, ``order:a,b,c``, a file with an order, or a learner.
+    """Return the policy that a text names: ``logged``, ``score``, ``order:a,b,c``, a file, or a learner.
 
     Parameters
     ----------
     text
-        ``logged`` is the policy that wrote the log. ``order:`` is a fixed order of candidates by name; others come
-        last. A file that ends with ``.txt`` has an order with one name per line. Any other text is the
-        specification of a learner, which is replayed over the log.
+        ``logged`` is the policy that wrote the log. ``score`` is the app's own order. ``order:`` is a fixed order
+        of candidates by name; others come last. A file that ends with ``.txt`` has one name per line. Any
+        other text is the specification of a learner, which is replayed over the log.
     log
         The log.
     measure
@@ -61,6 +61,8 @@ def policy(text: str, log: Log, *, measure: Measure, seed: int = 0, progress: Pr
     if text == LOGGED:
         single_learner(log)
         return Policy(LOGGED, None)
+    if text == SCORE:
+        return by_logged_scores(log)
     if text.startswith("order:"):
         return fixed_order(log, text.removeprefix("order:").split(","), text)
     if text.endswith(".txt"):
@@ -71,7 +73,7 @@ def policy(text: str, log: Log, *, measure: Measure, seed: int = 0, progress: Pr
         return fixed_order(log, [name.strip() for name in names if name.strip()], Path(text).stem)
     name = text.partition(":")[0]
     if name not in LEARNERS:
-        known = (LOGGED, "order", *LEARNERS)
+        known = (LOGGED, SCORE, "order", *LEARNERS)
         raise ValueError(f"unknown policy '{excerpt(text)}': {suggest(name, known)}; or a model's .json file")
     open_fields = {"measure": measure, "horizon": len(log.k), "max_grade": max(1, int(np.ceil(log.max_feedback)))}
     return replayed(log, learner_named(text, **open_fields), name=text, seed=seed, progress=progress)
@@ -121,6 +123,38 @@ def by_scores(log: Log, scores: Floats, name: str) -> Policy:
     if np.isnan(scores).any():
         raise ValueError(f"{name}: the score of row {int(np.isnan(scores).argmax())} is not a number")
     return Policy(name, ranks_by(log, scores))
+
+
+def by_logged_scores(log: Log) -> Policy:
+    """Rank by the app's scores in the log, as `mixed` does: without a score counts as the middle, ties as logged.
+
+    Parameters
+    ----------
+    log
+        The log, whose candidates are in the order of the app's list.
+
+    >>> from peekrank.evaluation.log import log_from_records
+    >>> fields = {"k": 1, "candidates": ["a", "b", "c", "d"], "position": [0, 1, 2, 3]}
+    >>> by_logged_scores(log_from_records([{"event": "1", **fields, "score": [0.1, None, 0.2, 0.9]}])).ranks
+    array([3, 1, 2, 0])
+    """
+    if log.scores is None or np.isnan(log.scores).all():
+        raise ValueError("score: the log has no scores. Write the app's own scores into the column 'score'")
+    given = np.flatnonzero(~np.isnan(log.scores))
+    owner, scores = log.owner[given], log.scores[given]
+    order = np.lexsort((scores, owner))
+    lists, values = owner[order], scores[order]
+    first_of_list = np.append(True, lists[1:] != lists[:-1])
+    first_of_tie = first_of_list | np.append(True, values[1:] != values[:-1])
+    counts, starts = np.bincount(owner, minlength=len(log.k)), np.append(np.flatnonzero(first_of_tie), len(given))
+    tie = np.cumsum(first_of_tie) - 1
+    begin = np.flatnonzero(first_of_list)[np.cumsum(first_of_list) - 1]
+    # the number of scores below minus those above: zero is the middle
+    balance = np.zeros(len(log.scores))
+    balance[given[order]] = (starts[tie] - begin) + (starts[tie + 1] - begin) - counts[lists]
+    empty = int((counts == 0).sum())
+    note = f"{pluralize(empty, 'decision')} without scores in the order of the log" if empty else ""
+    return Policy(SCORE, ranks_by(log, balance), note)
 
 
 class Scorer(Protocol):
@@ -233,9 +267,11 @@ def _ranks_of_learner(
     state, token = learner.init(shape), np.zeros(learner.token_size(shape))
     longest = int(lengths.max())
     space = np.empty(longest, np.int64), np.empty(longest, np.int64), np.empty(shape.k)
+    listed = np.argsort(rows) - np.repeat(log.offsets[:-1], lengths)
+    scores = np.full(len(rows), np.nan) if log.scores is None else log.scores[rows]
     loop, columns = (
         compiled_replay(learner.kernels),
-        (log.item[rows], log.position[rows], log.propensity[rows], answers),
+        (log.item[rows], log.position[rows], log.propensity[rows], answers, scores, listed),
     )
     features = np.ascontiguousarray(X[rows])
     for first in range(0, len(lengths), _CHUNK):
@@ -252,7 +288,12 @@ def compiled_replay(kernels: Kernels) -> Callable[..., None]:
     """Return the compiled loop that replays a learner with these kernels over a log."""
     parts = {"_rank": kernels.rank, "_off_policy": kernels.off_policy, "_update": kernels.update}
     return specialise(
-        _replay, name_of(kernels), inline_all=True, _set_items=set_items_of(kernels), **cast("Any", parts)
+        _replay,
+        name_of(kernels),
+        inline_all=True,
+        _set_items=set_items_of(kernels),
+        _set_scores=kernels.set_scores or ignore_scores,
+        **cast("Any", parts),
     )
 
 
@@ -260,6 +301,7 @@ _rank: Callable[[State, Features, Floats, Ints, Floats], None] = unspecialised
 _update: Callable[[State, Features, Ints, Floats, Floats], None] = unspecialised
 _off_policy: Callable[[State, Features, Ints, Floats, Floats], None] = unspecialised
 _set_items: Callable[[State, Ints], None] = unspecialised
+_set_scores: Callable[[State, Floats, Ints], None] = unspecialised
 
 
 def _replay(
@@ -272,6 +314,8 @@ def _replay(
     position: Ints,
     propensity: Floats,
     answer: Floats,
+    scores: Floats,
+    listed: Ints,
     ranks: Ints,
     token: Floats,
     ranked: Ints,
@@ -283,6 +327,11 @@ def _replay(
         X, ranking, other = features[first:last], ranked[: last - first], shown[: last - first]
         token[:] = 0
         _set_items(state, item[first:last])
+        known = first  # without any score, the list has none
+        for i in range(first, last):
+            if not np.isnan(scores[i]):
+                known = last
+        _set_scores(state, scores[first:known], listed[first:last])
         _rank(state, X, uniforms[t, : draws[t]], ranking, token)
         for p in range(len(ranking)):
             if not 0 <= ranking[p] < len(ranking):

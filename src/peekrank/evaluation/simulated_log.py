@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -11,7 +12,8 @@ from peekrank._util.extras import extra
 from peekrank.engine import Agent
 from peekrank.engine.feedback import check_positions, reveal
 from peekrank.evaluation.jsonl import why_no_propensities
-from peekrank.evaluation.log import Log, Source, checked
+from peekrank.evaluation.log import Log, Source
+from peekrank.evaluation.log_checks import checked
 from peekrank.spec import format_spec
 from peekrank.types import Ints, Rounds
 
@@ -64,10 +66,11 @@ def simulate_log(
         target, source = slice(starts[t], starts[t + 1]), slice(offsets[n], offsets[n + 1])
         if by_number:
             known = items[source]  # type: ignore[index]
-            decision = agent.rank(available=known)
+            decision = agent.rank(available=known, **_context(agent, rounds, n, source))
             ranking = np.searchsorted(known, decision.ranking)
         else:
-            decision = agent.rank(features[source] if features.shape[1] else None)
+            known = features[source] if features.shape[1] else None
+            decision = agent.rank(known, **_context(agent, rounds, n, source))
             ranking = decision.ranking
         shown = ranking[: agent.shape.k]
         feedback = reveal(rounds, n, shown, decision.round)
@@ -95,6 +98,18 @@ def simulate_log(
         answer, np.full(len(rows), np.nan), tuple(map(str, range(number))),
         (f"{format_spec(agent.learner)} @ {__version__}",),
         (why_no_propensities(agent.learner) if np.isnan(propensity).any() else "",), 0.0, float(largest),
-        features[rows] if features.shape[1] else None,
+        features[rows] if features.shape[1] else None, None,
+        None if rounds.scores is None else rounds.scores[rows],
     )  # fmt: skip
     return checked(log, Source("log"))
+
+
+def _context(agent: Agent, rounds: Rounds, n: int, rows: slice) -> dict[str, Any]:
+    """Return the key and the scores of a list, as far as the learner uses them."""
+    kernels = agent.learner.kernels
+    context: dict[str, Any] = {}
+    if rounds.scores is not None and kernels.set_scores is not None:
+        context["scores"] = rounds.scores[rows]
+    if rounds.keys is not None and kernels.set_key is not None and rounds.keys[n] >= 0:
+        context["key"] = int(rounds.keys[n])
+    return context

@@ -25,7 +25,7 @@ from peekrank.service.api.messages import Item, RankRequest
 from peekrank.service.api.problems import Problem
 from peekrank.service.api.structured_logging import configure_logging
 from peekrank.service.client import AsyncClient, Client, replies
-from peekrank.service.client._requests import Requests
+from peekrank.service.client._requests import Requests, item
 from peekrank.service.config import SlotConfig
 from peekrank.service.core.service import Service
 
@@ -88,6 +88,25 @@ def test_a_round_trip(service: Service) -> None:
         assert [slot.name for slot in calls.slots()] == ["home", "search"]
         assert calls.slot("home").k == 1
         assert calls.stats().role == "owner"
+
+
+def test_scores_and_keys_are_sent(tmp_path: Path) -> None:
+    slot = SlotConfig("home", learner="mixed:cells=10,high=30", k=1, seed=1)
+    with Service(replace(config(tmp_path), slots=(slot,))) as made:
+        client = Client("http://peekrank", transport=Flaky(application(made)))
+        client.put_items("home", [item("tea", score=0.5), "milk"])
+        assert {one.id: one.score for one in client.items("home")} == {"tea": 0.5, "milk": None}
+        shown = client.rank("home", scores={"a": 1.0, "b": float("nan"), "c": 3.0}, key="Zürich")
+        assert set(shown.ranking) == {"a", "b", "c"}
+        client.rank("home", ["a", "tea"], scores={"a": 1})
+        assert client.feedback(shown.event_id, [12.5]).grades == {shown.top_k[0]: 12.5}
+        assert client.slot("home").keys == 1
+        scores = [
+            np.frombuffer(one.body.scores).tolist() for one in made._manager.slots["home"].state.open.values()
+        ]
+        assert scores == [[1.0, 0.5]]
+        with pytest.raises(ValueError, match="scores: 'rice' is not among the items"):
+            client.rank("home", ["tea"], scores={"rice": 1.0})
 
 
 def test_features_travel_as_float32(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from peekrank.evaluation.log import read_log
 from peekrank.service.api.messages import FeedbackRequest, RankRequest
 from peekrank.service.core import snapshots
 from peekrank.service.core.audit import audit_slot, audit_slots
-from peekrank.service.core.events import MISSING, pack_grades
+from peekrank.service.core.events import pack_grades
 from peekrank.service.core.export import export_log
 from peekrank.service.core.snapshots import restore, sealed, take_snapshot
 from peekrank.service.event_log.open import open_log
@@ -49,7 +49,7 @@ def test_audits_begin_where_the_log_does(tmp_path: Path) -> None:
 
 
 _OTHER_ANSWER = (
-    "UPDATE log SET body = CAST(replace(body, X'01000000', X'00000100') AS BLOB) WHERE kind = 3 AND event = 'e'"
+    "UPDATE log SET body = CAST(replace(body, X'F03F', X'E03F') AS BLOB) WHERE kind = 3 AND event = 'e'"
 )
 
 
@@ -115,7 +115,7 @@ def test_a_backup_can_be_restored(tmp_path: Path) -> None:
 def test_exports_have_what_was_shown_and_answered(tmp_path: Path) -> None:
     it, clock = service(tmp_path, *ALL)
     put_some(it)
-    live(it, clock, rounds=40)
+    live(it, clock, rounds=60)
     for slot in ALL:
         log = export_log(it._store, slot.name)
         counts = it._manager.slots[slot.name].state.activity.counts
@@ -161,7 +161,7 @@ def test_items_shown_with_propensity_zero_cannot_be_evaluated(tmp_path: Path) ->
 
 def test_logs_and_snapshots_of_before_are_read_without_what_was_shown(tmp_path: Path) -> None:
     """Fields that were added at the end are missing in what an older version wrote."""
-    answer = pack_grades([1, MISSING])
+    answer = pack_grades([1, None])
     old = Record("home", 2, 0, RecordType.FEEDBACK, "e", msgspec.msgpack.encode([answer, False]))
     assert decode(old) == Feedback(answer, late=False, shown=b"")
     it, clock = service(tmp_path)

@@ -141,7 +141,7 @@ def test_those_who_answer_at_once_do_not_make_it_seem_that_fewer_do(tmp_path: Pa
 
 def test_waiting_for_one_event_does_not_take_memory() -> None:
     """One visitor thinks for long, and ten thousand others answer meanwhile."""
-    monitor, chances = SlotMonitor(1, NAMES.__getitem__), np.full(4, 0.5).tobytes()
+    monitor, chances = SlotMonitor((0.0, 1.0), NAMES.__getitem__), np.full(4, 0.5).tobytes()
     rng = np.random.default_rng(0)
     for n in range(1, 20_000):
         order = rng.permutation(4).astype("<u4").tobytes()
@@ -190,7 +190,7 @@ def test_going_on_from_what_is_remembered() -> None:
         ClosedEvent(n, rng.permutation(4).astype("<u4").tobytes(), chances, [float(rng.integers(2)), None])
         for n in range(500)
     ]
-    whole, first = (SlotMonitor(1, NAMES.__getitem__) for _ in range(2))
+    whole, first = (SlotMonitor((0.0, 1.0), NAMES.__getitem__) for _ in range(2))
     for n in rng.permutation(500).tolist():
         for one in (whole, first):
             one.close(events[n])

@@ -53,6 +53,8 @@ def test_a_slot_tells_of_its_learners_and_items(call: Caller) -> None:
     page = call("GET", "/dashboard/home").text
     for said in (
         "challenger",
+        '<th scope="col" class="n">score</th>',
+        '<td class="n">12.5</td>',
         "0.450 to 0.510",
         "155 items; the table has the 100",
         "shadow mode: the app shows its own order",

@@ -8,3 +8,5 @@ MAX_ID = 128  # characters of a name
 MAX_ITEMS = 1000  # items of a list, or of a call that registers items
 MAX_FEATURES = 1024  # features of an item
 MAX_OPEN = 1_000_000  # open events of a slot
+LARGEST_GRADE = 1e9
+LARGEST_SCORE = 1e100

@@ -6,11 +6,12 @@ schemas. A body with an unknown field is rejected, so that a misspelt name never
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
-from peekrank.service.api.limits import MAX_FEATURES, MAX_ID, MAX_ITEMS
+from peekrank.service.api.limits import LARGEST_GRADE, LARGEST_SCORE, MAX_FEATURES, MAX_ID, MAX_ITEMS
 from peekrank.types import LARGEST_FEATURE
 
 # "$" alone also matches before a trailing line break.
@@ -43,9 +44,19 @@ ItemId = Annotated[
 Grade = Annotated[
     float,
     Meta(
-        ge=0,
-        le=255,
-        description="Feedback on an item: a whole number from 0 to the slot's `max_grade`.",
+        ge=-LARGEST_GRADE,
+        le=LARGEST_GRADE,
+        description="Feedback on an item: a whole number from 0 to the slot's `max_grade`, or, if the learner is "
+        "`mixed`, any number from its `low` to its `high`.",
+    ),
+]
+Score = Annotated[
+    float,
+    Meta(
+        ge=-LARGEST_SCORE,
+        le=LARGEST_SCORE,
+        description="The app's own score of an item, larger is better, for a slot whose learner is `mixed`. If it "
+        "is missing, the registered score counts.",
     ),
 ]
 Signal = Annotated[
@@ -86,10 +97,16 @@ class Reply(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Item(Message, frozen=True):
-    """An item, with its features if it has any."""
+    """An item, with its features and its score if it has any."""
 
     id: ItemId
     features: Features | None = None
+    score: Score | None = None
+
+
+def names_of(items: Sequence[str | Item]) -> list[str]:
+    """Return the names of the items of a call."""
+    return [item if isinstance(item, str) else item.id for item in items]
 
 
 class RankRequest(Message, frozen=True):
@@ -106,6 +123,13 @@ class RankRequest(Message, frozen=True):
     context: Annotated[
         Features | None,
         described("Features of the visitor or the moment. They precede the features of each item."),
+    ] = None
+    key: Annotated[
+        ItemId | None,
+        described(
+            "Whom or what the list is for, such as a query, a tenant or a segment, for a slot whose learner is "
+            "`mixed` with `cells`."
+        ),
     ] = None
     defer: Annotated[
         bool, described("The list may never be shown: the event stays open until it is activated.")
@@ -219,6 +243,7 @@ class ItemReply(Reply, frozen=True):
     id: ItemId
     retired: bool = False
     features: Features | None = None
+    score: Annotated[float | None, described("The registered score, or null.")] = None
     shown: Annotated[int, described("Number of lists that had it among the first k.")] = 0
     n_feedback: Annotated[int, described("Number of grades that arrived in time.")] = 0
     mean: Annotated[float | None, described("Mean of these grades, or null.")] = None
@@ -241,7 +266,7 @@ class ChangedReply(Reply, frozen=True):
     """Number of items that a call added, changed or retired."""
 
     added: int = 0
-    changed: Annotated[int, described("Known items whose features changed.")] = 0
+    changed: Annotated[int, described("Known items whose features or score changed.")] = 0
     retired: int = 0
     sequence: Annotated[int, described("Number of the latest record in the log.")] = 0
 
@@ -297,6 +322,7 @@ class SlotReply(Reply, frozen=True):
     items: Annotated[int | None, described("Items that are not retired, or null if each list brings its own.")] = (
         None
     )
+    keys: Annotated[int, described("Number of different keys in calls, up to the limit `max_keys`.")] = 0
     sequence: Annotated[int, described("Number of the latest record of the slot.")] = 0
     ranked: Annotated[int, described("Number of events so far.")] = 0
     answered: Annotated[int, described("Events with feedback in time.")] = 0
@@ -313,7 +339,7 @@ class SlotReply(Reply, frozen=True):
         list[ItemId],
         described(
             "The first ten items by the learner's current estimates, without exploration. Empty if each list "
-            "brings its own items, or if a call's context decides."
+            "brings its own items, or if a call's context, scores or key decide."
         ),
     ] = []
     members: list[Member] = []

@@ -35,6 +35,7 @@ with extra("client"):
 Reply = TypeVar("Reply")
 Item = Mapping[str, Any]  # what `item` returns
 Items = Iterable[str | Item] | Mapping[str, ArrayLike]
+Scores = Mapping[str, float | None]
 Grades = Mapping[str, float | None] | Sequence[float | None]
 Signals = Mapping[str, Mapping[str, float]]
 
@@ -93,15 +94,22 @@ class Requests:
         slot: str,
         items: Items | None = None,
         *,
+        scores: Scores | None = None,
+        key: str | None = None,
         context: ArrayLike | None = None,
         event_id: str | None = None,
         baseline: Sequence[str] | None = None,
         defer: bool = False,
     ) -> ApiRequest[RankReply]:
-        """Rank a list: names of items, or a mapping from names to features. By default, all items of the slot."""
+        """Rank a list: names of items, or a mapping from names to features. By default, all items of the slot.
+
+        `scores` are the app's own, by item; without `items`, their items are ranked. `key` is whom or what the
+        list is for.
+        """
         body = {
             "event_id": event_id or uuid.uuid4().hex,
-            "items": None if items is None else _items(items),
+            "items": _scored_items(items, scores),
+            "key": key,
             "context": None if context is None else _pack(context),
             "defer": defer,
             "baseline": None if baseline is None else list(baseline),
@@ -147,7 +155,7 @@ class Requests:
         return ApiRequest("POST", "/v1/batch", _read_lines, content, LINES)
 
     def put_items(self, slot: str, items: Items) -> ApiRequest[ChangedReply]:
-        """Register items, or replace the features of known ones."""
+        """Register items, or replace the features or scores of known ones."""
         return _request("PUT", f"{_slot(slot)}/items", ChangedReply, {"items": _items(items)})
 
     def retire_items(self, slot: str, names: Iterable[str]) -> ApiRequest[ChangedReply]:
@@ -173,13 +181,20 @@ class Requests:
         return _request("GET", "/v1/stats", StatsReply)
 
 
-def item(name: str, features: ArrayLike | None = None) -> dict[str, Any]:
-    """Describe an item, with its features as base64 of little-endian float32.
+def item(name: str, features: ArrayLike | None = None, score: float | None = None) -> dict[str, Any]:
+    """Describe an item, with its features as base64 of little-endian float32. A score of None or NaN is missing.
 
     >>> item("tea", [1.0])
     {'id': 'tea', 'features': 'AACAPw=='}
+    >>> item("milk", score=0.5), item("rice", score=float("nan"))
+    ({'id': 'milk', 'score': 0.5}, {'id': 'rice'})
     """
-    return {"id": name} if features is None else {"id": name, "features": _pack(features)}
+    described: dict[str, Any] = {"id": name}
+    if features is not None:
+        described["features"] = _pack(features)
+    if score is not None and not np.isnan(score):
+        described["score"] = float(score)
+    return described
 
 
 def _pack(features: ArrayLike) -> str:
@@ -190,6 +205,18 @@ def _items(items: Items) -> list[str | Item]:
     if isinstance(items, Mapping):
         return [item(name, features) for name, features in items.items()]
     return list(items)
+
+
+def _scored_items(items: Items | None, scores: Scores | None) -> list[str | Item] | None:
+    """Add scores to items, which are those of the scores by default."""
+    if scores is None:
+        return None if items is None else _items(items)
+    if items is None:
+        return [item(name, score=score) for name, score in scores.items()]
+    listed = [{"id": one} if isinstance(one, str) else one for one in _items(items)]
+    if unknown := set(scores) - {one["id"] for one in listed}:
+        raise ValueError(f"scores: {min(unknown)!r} is not among the items")
+    return [{**one, **item(one["id"], score=scores.get(one["id"]))} for one in listed]
 
 
 def _slot(name: str) -> str:

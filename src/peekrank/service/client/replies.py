@@ -47,6 +47,7 @@ class ItemReply:
     id: str
     retired: bool = False
     features: list[float] | None = None
+    score: float | None = None
     shown: int = 0
     n_feedback: int = 0
     mean: float | None = None
@@ -121,6 +122,7 @@ class SlotReply:
     k: int
     mode: str = "live"
     items: int | None = None
+    keys: int = 0
     sequence: int = 0
     ranked: int = 0
     answered: int = 0

@@ -19,7 +19,7 @@ from peekrank.service.config.address import check_address
 from peekrank.service.config.file import Document, FieldPath, read_document
 from peekrank.spec import format_spec, suggest
 from peekrank.streams.feedback_rules import FeedbackRules, parse_rules
-from peekrank.types import Learner, Measure
+from peekrank.types import Learner, Measure, RealAnswers
 
 _SECONDS = {"s": 1, "min": 60, "h": 3600, "day": 86400, "days": 86400}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]+)")
@@ -76,6 +76,7 @@ class LimitsConfig:
 
     max_open_events: Annotated[int, "Events of a slot that are not closed yet."] = 100_000
     max_items: Annotated[int, "Items of a slot."] = 10_000
+    max_keys: Annotated[int, "Keys of a slot. Further ones count as no key."] = 100_000
     max_body_bytes: Annotated[int, "Size of a request body in bytes."] = MAX_BODY
     max_batch_lines: Annotated[int, "Lines of a batch."] = MAX_LINES
     max_queue_length: Annotated[int, "Commands waiting for the writer."] = 10_000
@@ -89,7 +90,9 @@ class SlotConfig:
     learner: Annotated[str, "Specification of the learner. `peekrank list` shows all learners."] = "doubtsort"
     measure: Annotated[str, "Measure to optimise, for example `dcg` or `p@3`."] = "dcg"
     k: Annotated[int, "Number of items, from the top, with feedback."] = 1
-    max_grade: Annotated[int, "Largest grade. 1 means yes or no."] = 1
+    max_grade: Annotated[
+        int, "Largest grade. 1 means yes or no. The range of `mixed` is that of its `low` and `high`."
+    ] = 1
     items: Annotated[tuple[str, ...], "Items, or initial items if they may change."] = ()
     new_items: Annotated[NewItems, "What to do with a new item in a call: `add` or `reject` it."] = "add"
     retired_items: Annotated[
@@ -138,6 +141,17 @@ class SlotConfig:
     def learner_object(self) -> Learner:
         """The learner, with the measure and the largest grade of the slot."""
         return learner_named(self.learner, measure=self.measure_object, max_grade=self.max_grade)
+
+    @cached_property
+    def has_real_grades(self) -> bool:
+        """Whether grades may be any numbers of their range. If not, they must be whole."""
+        return isinstance(self.learner_object, RealAnswers)
+
+    @cached_property
+    def grade_range(self) -> tuple[float, float]:
+        """The least and the largest grade."""
+        learner = self.learner_object
+        return learner.answer_range if isinstance(learner, RealAnswers) else (0.0, float(self.max_grade))
 
     @property
     def specification(self) -> str:
@@ -214,7 +228,7 @@ def _store(document: Document) -> StoreConfig:
 
 def _limits(document: Document) -> LimitsConfig:
     limits = _table(document, ("limits",), LimitsConfig)
-    maxima = {"max_open_events": MAX_OPEN, "max_items": 10**6, "max_body_bytes": MAX_BODY}
+    maxima = {"max_open_events": MAX_OPEN, "max_items": 10**6, "max_keys": 10**6, "max_body_bytes": MAX_BODY}
     maxima |= {"max_batch_lines": MAX_LINES, "max_queue_length": 10**6}
     _check_ranges(document, ("limits",), limits, {name: (1, limit) for name, limit in maxima.items()})
     return limits
@@ -253,9 +267,9 @@ def _slot(document: Document, name: str) -> SlotConfig:
     }
     ranges |= {"features": (0, MAX_FEATURES), "context": (0, MAX_FEATURES), "item_effects": (0, MAX_FEATURES)}
     _check_ranges(document, path, slot, ranges)
+    _check_learner(document, path, slot)
     _check_window(document, path, slot)
     _check_feedback(document, path, slot)
-    _check_learner(document, path, slot)
     return slot
 
 
@@ -263,7 +277,8 @@ def _check_window(document: Document, path: FieldPath, slot: SlotConfig) -> None
     if not 0 < slot.feedback_window <= _MAX_WINDOW:
         document.fail((*path, "feedback_window"), "must be a time above 0 and up to 366 days")
     if slot.missing_feedback != "missing":
-        _check_ranges(document, path, slot, {"missing_feedback": (0, slot.max_grade)})
+        low, high = slot.grade_range
+        _check_ranges(document, path, slot, {"missing_feedback": (math.ceil(low), math.floor(high))})
         if slot.update == "immediate":
             document.fail(
                 (*path, "missing_feedback"),
@@ -277,8 +292,12 @@ def _check_feedback(document: Document, path: FieldPath, slot: SlotConfig) -> No
         rules = slot.feedback_rules
     except ValueError as error:
         document.fail((*path, "feedback"), str(error))
-    if rules.rules and rules.max_grade > slot.max_grade:
-        document.fail((*path, "feedback"), f"gives the grade {rules.max_grade}, but max_grade is {slot.max_grade}")
+    low, high = slot.grade_range
+    if rules.rules and not low <= 0 <= rules.max_grade <= high:
+        limit = (
+            f"grades are from {low:g} to {high:g}" if slot.has_real_grades else f"max_grade is {slot.max_grade}"
+        )
+        document.fail((*path, "feedback"), f"gives the grade {rules.max_grade if low <= 0 else 0}, but {limit}")
     if rules.curve is not None and rules.curve.positions < slot.k:
         document.fail((*path, "feedback"), f"the curve has {rules.curve.positions} positions, but k is {slot.k}")
     if not rules.whole and slot.update == "on_close":
@@ -304,8 +323,11 @@ def _check_learner(document: Document, path: FieldPath, slot: SlotConfig) -> Non
         document.fail((*path, "mode"), f"{learner.name} cannot learn from other lists than its own; use doubtsort")
     if learner.contextual and not slot.features:
         document.fail((*path, "learner"), f"{learner.name} needs features: set their number, features = 16")
+    if slot.has_real_grades and slot.max_grade != 1:
+        example = f"{learner.name}:high={slot.max_grade}"
+        document.fail((*path, "max_grade"), f"{learner.name} has a range of its own: learner = '{example}'")
     if slot.features and not learner.contextual:
-        document.fail((*path, "features"), f"{learner.name} does not use features; use ridge, for example")
+        document.fail((*path, "features"), f"{learner.name} does not use features in a slot; use ridge")
     if slot.context and not slot.features:
         document.fail((*path, "context"), "a context needs items with features")
     if slot.item_effects and not (slot.features and slot.features_from == "registry"):

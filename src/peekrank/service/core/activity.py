@@ -56,7 +56,7 @@ class Activity(Struct, array_like=True):
             self.counts.explored += 1
             minute.explored += 1
 
-    def answered(self, time: int, grades: list[int]) -> None:
+    def answered(self, time: int, grades: list[float]) -> None:
         """Count an answered event with its grades."""
         minute = self.minute(time)
         self.counts.n_answered += 1

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from enum import Enum
+from math import floor, isnan
+from statistics import fmean
 from typing import NamedTuple
 
 import numpy as np
 
 from peekrank.service.config.model import Aggregate, Update
 from peekrank.types import Floats
-
-MISSING = -1  # stands for the grade of an item without feedback
 
 
 class State(Enum):
@@ -114,47 +114,53 @@ def step(update: Update, state: State, trigger: Trigger) -> Step:
     return TRANSITIONS[update][state, trigger]
 
 
-def aggregate(answers: Sequence[bytes], k: int, how: Aggregate, missing_feedback: float = np.nan) -> Floats:
+def aggregate(
+    answers: Sequence[bytes], k: int, how: Aggregate, missing_feedback: float = np.nan, *, whole: bool = True
+) -> Floats:
     """Aggregate repeated feedback on the same k items: one grade each, or `missing_feedback`.
 
-    A mean is rounded to the nearest grade, and halves are rounded up.
+    If grades are whole, a mean is rounded to the nearest grade, and halves are rounded up.
 
-    >>> aggregate([pack_grades([1, MISSING, 0]), pack_grades([2, 1, MISSING])], 3, "mean")
+    >>> aggregate([pack_grades([1, None, 0]), pack_grades([2, 1, None])], 3, "mean")
     array([2., 1., 0.])
-    >>> aggregate([pack_grades([1, MISSING]), pack_grades([2, MISSING])], 2, "first", missing_feedback=0.0)
-    array([1., 0.])
+    >>> aggregate([pack_grades([1.5, None]), pack_grades([2, None])], 2, "mean", whole=False, missing_feedback=0.0)
+    array([1.75, 0.  ])
     """
     if len(answers) == 1:  # the most common case
-        only: Floats = np.frombuffer(answers[0], dtype="<i2", count=k).astype(np.float64)
-        only[only == MISSING] = missing_feedback
+        only: Floats = np.frombuffer(answers[0], dtype="<f8", count=k).astype(np.float64)
+        only[np.isnan(only)] = missing_feedback
         return only
     out: Floats = np.full(k, missing_feedback)
     rows = [unpack_grades(answer) for answer in answers]
     for p in range(k):
-        grades = [row[p] for row in rows if row[p] != MISSING]
-        if grades:
-            out[p] = _AGGREGATE[how](grades)
+        if grades := [row[p] for row in rows if not isnan(row[p])]:
+            value = _AGGREGATE[how](grades)
+            out[p] = floor(value + 0.5) if whole else value
     return out
 
 
-_AGGREGATE: dict[Aggregate, Callable[[list[int]], int]] = {
+def _mean(grades: list[float]) -> float:
+    return min(max(fmean(grades), min(grades)), max(grades))  # rounding may not leave the range
+
+
+_AGGREGATE: dict[Aggregate, Callable[[list[float]], float]] = {
     "first": lambda grades: grades[0],
     "last": lambda grades: grades[-1],
     "max": max,
-    "mean": lambda grades: (2 * sum(grades) + len(grades)) // (2 * len(grades)),
+    "mean": _mean,
 }
 
 
-def pack_grades(grades: Sequence[int]) -> bytes:
-    """Pack the grades of the first k items, with MISSING where there is none, as the log stores them."""
-    return np.array(grades, dtype="<i2").tobytes()
+def pack_grades(grades: Sequence[float | None]) -> bytes:
+    """Pack the grades of the first k items, None where there is none, as the log stores them: float64, or NaN."""
+    return (np.array(grades, dtype="<f8") + 0.0).tobytes()  # -0.0 becomes 0.0
 
 
-def unpack_grades(packed: bytes) -> list[int]:
-    """Unpack grades.
+def unpack_grades(packed: bytes) -> list[float]:
+    """Unpack grades, NaN where there is none.
 
-    >>> unpack_grades(pack_grades([3, MISSING]))
-    [3, -1]
+    >>> unpack_grades(pack_grades([3, None, 0.5]))
+    [3.0, nan, 0.5]
     """
-    grades: list[int] = np.frombuffer(packed, dtype="<i2").tolist()
+    grades: list[float] = np.frombuffer(packed, dtype="<f8").tolist()
     return grades

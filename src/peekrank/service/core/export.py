@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from peekrank.evaluation.jsonl import why_no_propensities
 from peekrank.evaluation.log import Log, log_from_records
 from peekrank.service.core.clock import SECOND
-from peekrank.service.core.events import State, aggregate
+from peekrank.service.core.events import State
 from peekrank.service.core.slot_state import Event, SlotState, event_k
 from peekrank.service.core.snapshots import apply, checked_records, initial_state
 from peekrank.service.event_log.records import Feedback, Settings, decode, read_floats, read_numbers
@@ -37,9 +37,8 @@ def export_log(store: Store, slot: str) -> Log:
     decisions = sorted(_decisions(store, state), key=lambda one: one.number)
     if not decisions:
         raise ValueError(f"the log of slot {slot!r} has no decision")
-    return log_from_records(
-        (one.record for one in decisions), min_feedback=0.0, max_feedback=float(state.config.max_grade)
-    )
+    low, high = state.config.grade_range
+    return log_from_records((one.record for one in decisions), min_feedback=low, max_feedback=high)
 
 
 def _decisions(store: Store, state: SlotState) -> Iterator[_Decision]:
@@ -74,7 +73,7 @@ def _row(state: SlotState, event: Event, times: dict[str, int]) -> _Decision:
     rank = np.empty(len(rows), np.int64)
     rank[np.searchsorted(rows, read_numbers(event.shown or body.ranking))] = np.arange(len(rows))
     k = event_k(event)
-    values = aggregate(event.feedback, k, state.config.aggregate)
+    values = state.grades(event)
     top_k = np.searchsorted(rows, ranking[:k]).tolist()
     grades = {
         row: float(grade)
@@ -84,17 +83,20 @@ def _row(state: SlotState, event: Event, times: dict[str, int]) -> _Decision:
     propensities = read_floats(body.propensities)
     reason = _reason(state, propensities, rank < k)
     time = times.get(event.id, 0) / SECOND
+    listed = np.searchsorted(rows, read_numbers(body.items)).tolist() if body.items else range(len(rows))
+    scores = [None if np.isnan(score) else score for score in read_floats(body.scores).tolist()]
     record = {
         "event": event.id,
         "time": event.time / SECOND,
         "learner": f"{format_spec(state.agent.learner)} @ {state.since}",
         "reason": reason or None,
         "k": k,
-        "candidates": list(names),
-        "position": rank.tolist(),
-        "propensity": None if reason else propensities.tolist(),
-        "feedback": [grades.get(row) for row in range(len(rows))],
-        "feedback_time": [time if row in grades else None for row in range(len(rows))],
+        "candidates": [names[row] for row in listed],
+        "position": rank[listed].tolist(),
+        "propensity": None if reason else propensities[listed].tolist(),
+        "feedback": [grades.get(row) for row in listed],
+        "feedback_time": [time if row in grades else None for row in listed],
+        "score": scores or None,
         "features": _features(state, event),
     }
     return _Decision(event.number, {name: value for name, value in record.items() if value is not None})

@@ -8,7 +8,6 @@ from peekrank.evaluation.log import order_shown
 from peekrank.kernels.philox import fill_uniforms
 from peekrank.service.api import problems
 from peekrank.service.api.messages import FeedbackRequest
-from peekrank.service.core.events import MISSING
 from peekrank.service.core.slot_state import Event, SlotState, event_k
 from peekrank.service.event_log.records import numbers, read_numbers
 from peekrank.streams.feedback_rules import FeedbackRules
@@ -16,8 +15,10 @@ from peekrank.streams.feedback_rules import FeedbackRules
 _OFFSET = 2**62  # random numbers for feedback start here, far above those for rankings
 
 
-def parse_grades(state: SlotState, event: Event, ranking: list[str], request: FeedbackRequest) -> list[int]:
-    """Return the grades of the first k items, with MISSING where there is none."""
+def parse_grades(
+    state: SlotState, event: Event, ranking: list[str], request: FeedbackRequest
+) -> list[float | None]:
+    """Return the grades of the first k items, None where there is none."""
     top_k, rules = ranking[: event_k(event)], state.config.feedback_rules
     if rules.rules:
         if request.signals is None or request.grades is not None:
@@ -32,8 +33,9 @@ def parse_grades(state: SlotState, event: Event, ranking: list[str], request: Fe
         if len(request.grades) > len(top_k):
             raise problems.invalid(f"grades: got {len(request.grades)}, expected at most {len(top_k)}", "$.grades")
         grades = [*request.grades, *[None] * (len(top_k) - len(request.grades))]
-    max_grade = min(state.agent.learner.max_grade, state.config.max_grade)
-    return [_as_int(name, grade, max_grade) for name, grade in zip(top_k, grades, strict=True)]
+    for name, grade in zip(top_k, grades, strict=True):
+        _check_grade(state, name, grade)
+    return grades
 
 
 def parse_shown(event: Event, ranking: list[str], request: FeedbackRequest) -> bytes:
@@ -54,19 +56,23 @@ def _check_names(names: list[str], top_k: list[str], field: str) -> None:
         raise problems.invalid(f"{field}: {others[0]!r} is not among the first k items: {expected}", f"$.{field}")
 
 
-def _as_int(name: str, grade: float | None, max_grade: int) -> int:
-    if grade is None:
-        return MISSING
-    if grade != int(grade) or not 0 <= grade <= max_grade:
-        raise problems.invalid(
-            f"grades: {grade:g} for {name!r} must be a whole number from 0 to {max_grade}, or null", "$.grades"
-        )
-    return int(grade)
+def _check_grade(state: SlotState, name: str, grade: float | None) -> None:
+    """Raise a `Problem` if a grade is outside the range of the slot, or must be whole and is not."""
+    learner, (low, high) = state.agent.learner, state.config.grade_range
+    whole = not state.config.has_real_grades
+    if whole:
+        high = min(learner.max_grade, high)
+    if grade is None or (low <= grade <= high and not (whole and grade != int(grade))):
+        return
+    text = f"grades: {grade:g} for {name!r} must be a {'whole ' * whole}number from {low:g} to {high:g}, or null"
+    if whole and grade != int(grade):
+        text += f". {learner.name} learns from whole grades only; mixed takes any number"
+    raise problems.invalid(text, "$.grades")
 
 
 def _grades_by_rules(
     state: SlotState, event: Event, top_k: list[str], request: FeedbackRequest, rules: FeedbackRules
-) -> list[int]:
+) -> list[float | None]:
     """Apply the feedback rules. Random numbers depend on the event, so a repeated call gives the same grades."""
     signals = request.signals or {}
     _check_names(list(signals), top_k, "signals")
@@ -78,5 +84,5 @@ def _grades_by_rules(
         raise problems.invalid(f"signals: {error}", "$.signals") from None
     uniforms = np.empty(len(top_k))
     fill_uniforms(state.key, _OFFSET + event.round, uniforms)
-    grades = rules.as_grades(estimates, uniforms)
-    return [MISSING if np.isnan(grade) else int(grade) for grade in grades]
+    grades: list[float] = rules.as_grades(estimates, uniforms).tolist()
+    return [None if np.isnan(grade) else grade for grade in grades]

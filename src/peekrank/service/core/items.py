@@ -20,8 +20,9 @@ class Item(Struct, array_like=True):
     features: bytes = b""  # float32
     shown: int = 0  # lists that had it among the first k
     n_feedback: int = 0
-    total: int = 0  # sum of the grades
+    total: float = 0.0  # sum of the grades
     recent: float = 0.0  # mean of roughly the last hundred grades
+    score: float | None = None  # the app's
 
 
 class Items:
@@ -67,8 +68,8 @@ class Items:
         known = self.known
         return [known[number].name for number in numbers]
 
-    def put(self, name: str, features: bytes = b"") -> int:
-        """Add an item, or bring it back, and return its number."""
+    def put(self, name: str, features: bytes = b"", score: float = np.nan) -> int:
+        """Add an item, or bring it back, and return its number. It keeps what it has where nothing is given."""
         number = self._numbers.get(name)
         if number is None:
             number = self._numbers[name] = len(self.known)
@@ -76,6 +77,7 @@ class Items:
         item = self.known[number]
         item.present = True
         item.features = features or item.features
+        item.score = item.score if np.isnan(score) else score
         self._present = None
         return number
 
@@ -91,6 +93,12 @@ class Items:
             self._present = np.array([n for n, item in enumerate(self.known) if item.present], dtype=np.int64)
         return self._present
 
+    def score(self, name: str) -> float:
+        """Return the registered score of an item, or NaN."""
+        number = self._numbers.get(name)
+        score = None if number is None else self.known[number].score
+        return np.nan if score is None else score
+
     def features(self, numbers: Ints, d: int) -> Features:
         """Return the features of items, one row each."""
         rows = b"".join([self.known[number].features for number in numbers.tolist()])
@@ -101,7 +109,7 @@ class Items:
         for number in numbers:
             self.known[number].shown += 1
 
-    def count_grade(self, number: int, grade: int) -> None:
+    def count_grade(self, number: int, grade: float) -> None:
         """Count a grade of an item."""
         item = self.known[number]
         item.n_feedback += 1

@@ -49,7 +49,7 @@ class RaisedAlarm(Struct, array_like=True):
 class MonitorSnapshot(Struct, array_like=True):
     """All parts of the state of a monitor."""
 
-    max_grade: int
+    grades: tuple[float, float]
     group: list[ClosedEvent]
     alarms: list[RaisedAlarm]
     confidence: list[bytes]  # arrays of the confidence sequence
@@ -63,17 +63,17 @@ class SlotMonitor:
 
     Parameters
     ----------
-    max_grade
-        Largest grade.
+    grades
+        Least and largest grade.
     name_of
         Returns the name of an item for an alarm. None leaves only `learner-failed`, because each
         list brings its own items.
     """
 
-    def __init__(self, max_grade: int, name_of: Callable[[int], str] | None) -> None:
-        self._max_grade = max_grade
-        self._interval = Interval.fresh(float(max_grade))
-        self._watch = Monitor(_FALSE_ALARMS, grades=(0.0, float(max_grade)), name_of=name_of or str)
+    def __init__(self, grades: tuple[float, float], name_of: Callable[[int], str] | None) -> None:
+        self._low, self._high = grades
+        self._interval = Interval.fresh(self._high - self._low)
+        self._watch = Monitor(_FALSE_ALARMS, grades=grades, name_of=name_of or str)
         self._has_alarms = name_of is not None
         self._early: list[ClosedEvent] = []
         self._stride = 1
@@ -112,12 +112,12 @@ class SlotMonitor:
             return None
         low, high = interval_of_mean(self._interval, _ALPHA)
         mean = float(self._interval.below.sums[0] / count)
-        return IntervalReply(mean, max(0.0, low), min(float(self._max_grade), high), int(count))
+        return IntervalReply(mean, max(self._low, low), min(self._high, high), int(count))
 
     def _observe_values(self) -> None:
         for event in self._group:
             if grades := [grade for grade in event.grades if grade is not None]:
-                observe_between(self._interval, sum(grades) / len(grades), 0.0, float(self._max_grade))
+                observe_between(self._interval, sum(grades) / len(grades), self._low, self._high)
 
     def _observe_alarms(self, time: int) -> None:
         before = self._watch.rounds
@@ -149,7 +149,7 @@ class SlotMonitor:
     def snapshot(self) -> MonitorSnapshot:
         """Return the state."""
         return MonitorSnapshot(
-            self._max_grade,
+            (self._low, self._high),
             self._group,
             self.alarms,
             [part.tobytes() for bound in self._interval for part in _changing(bound)],
@@ -161,7 +161,7 @@ class SlotMonitor:
     @classmethod
     def restore(cls, saved: MonitorSnapshot, name_of: Callable[[int], str] | None) -> SlotMonitor:
         """Restore a monitor from its state."""
-        monitor = cls(saved.max_grade, name_of)
+        monitor = cls(saved.grades, name_of)
         monitor._early, monitor._stride = saved.early, saved.stride
         monitor._group, monitor.alarms = saved.group, saved.alarms
         parts = [part for bound in monitor._interval for part in _changing(bound)]

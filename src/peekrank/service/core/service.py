@@ -32,8 +32,8 @@ from peekrank.service.core.commands import (
     RetireItems,
     SubmitFeedback,
 )
+from peekrank.service.core.replies import event_reply, items_reply, slot_reply
 from peekrank.service.core.slot_manager import SlotManager
-from peekrank.service.core.slots import event_reply, items_reply, slot_reply
 from peekrank.service.event_log.open import open_store
 from peekrank.service.event_log.store import NotOwnerError, Store, StoreError
 

@@ -21,8 +21,9 @@ from peekrank.engine import Agent
 from peekrank.kernels.philox import fill_uniforms
 from peekrank.service.config import SlotConfig
 from peekrank.service.core.activity import Activity, Responses, no_activity
+from peekrank.service.core.agents import identity, new_agent
 from peekrank.service.core.clock import SECOND
-from peekrank.service.core.events import MISSING, State, Trigger, aggregate, step, unpack_grades
+from peekrank.service.core.events import State, Trigger, aggregate, step, unpack_grades
 from peekrank.service.core.items import Items
 from peekrank.service.core.monitor import ClosedEvent, SlotMonitor
 from peekrank.service.event_log.chain import origin
@@ -99,11 +100,12 @@ class SlotState:
         self.since = 0  # the record that created the agent
         self._agent: Agent | None = None
         self.items = Items([])
+        self.keys: dict[str, int] = {}  # the learner's number of each key, in the order of their first lists
         self.open: OrderedDict[str, Event] = OrderedDict()  # by time, hence by deadline
         self.recent: OrderedDict[str, Event] = OrderedDict()  # closed; not part of a snapshot
         self.activity: Activity = no_activity()
         self.responses = Responses()  # not part of a snapshot
-        self.monitor = SlotMonitor(1, None)
+        self.monitor = SlotMonitor((0.0, 1.0), None)
         self._fill_uniforms = compile_for(fill_uniforms, 0, 0, np.empty(1))
 
     @property
@@ -141,6 +143,11 @@ class SlotState:
         return learner.kernels.set_items is not None or learner.variable_length
 
     @property
+    def has_scores(self) -> bool:
+        """Whether the learner starts from the app's scores, or else from the order of its list."""
+        return self.agent.learner.kernels.set_scores is not None
+
+    @property
     def name_of(self) -> Callable[[int], str] | None:
         """A function from the number of an item to its name, or None if each list brings its own items."""
         return None if self.lists else lambda number: self.items.known[number].name
@@ -176,7 +183,7 @@ class SlotState:
     def _decide(self, request: Ranked) -> _Ranking:
         """Let the learner rank a list. Registers new items, and advances the agent by a round."""
         for name in request.added:
-            self._put(name, b"")
+            self._put(name)
         X, chosen, rows = self._candidates(request)
         agent = self.agent
         uniforms = np.empty(agent.n_uniforms(len(chosen) if chosen is not None else None))
@@ -184,7 +191,9 @@ class SlotState:
         features = b""
         if X is not None and rows is not None:
             features, X = X.tobytes(), self._with_item_effects(X, rows)
-        decision = agent.rank(X, available=chosen, uniforms=uniforms)
+        scores = read_floats(request.scores) if request.scores else None
+        key = self.keys.setdefault(request.key, len(self.keys)) if request.key else None
+        decision = agent.rank(X, available=chosen, scores=scores, key=key, uniforms=uniforms)
         if request.baseline:
             decision = agent.override(decision, self._baseline(request, rows))
         record = msgspec.structs.replace(
@@ -252,7 +261,7 @@ class SlotState:
 
     def _apply_feedback(self, event: str, body: Feedback) -> None:
         if body.late:
-            self.activity.counts.late += sum(grade != MISSING for grade in unpack_grades(body.answer))
+            self.activity.counts.late += sum(grade == grade for grade in unpack_grades(body.answer))
             self.monitor.late()
             if event in self.recent:
                 self.recent[event].late_feedback = [*self.recent[event].late_feedback, body.answer]
@@ -289,29 +298,31 @@ class SlotState:
 
     def _count(self, event: Event, *, was_shown: bool) -> None:
         top_k = np.frombuffer(event.body.ranking, "<u4", event_k(event)).tolist()
-        grades = [None if grade != grade else grade for grade in self._grades(event).tolist()]
+        grades = [None if grade != grade else grade for grade in self.grades(event).tolist()]
         if was_shown:
             body = event.body
             self.monitor.close(ClosedEvent(event.round, body.ranking, body.propensities, grades, event.shown))
         if not event.feedback:
             self.activity.counts.expired += 1
             return
-        by_item = [(item, int(grade)) for item, grade in zip(top_k, grades, strict=True) if grade is not None]
+        by_item = [(item, grade) for item, grade in zip(top_k, grades, strict=True) if grade is not None]
         self.activity.answered(self.time, [grade for _, grade in by_item])
         self.responses.answered(event.time)
         if not self.lists:
             for item, grade in by_item:
                 self.items.count_grade(item, grade)
 
-    def _grades(self, event: Event, missing: float = np.nan) -> Floats:
+    def grades(self, event: Event, missing: float = np.nan) -> Floats:
         """Aggregate the feedback on an event."""
-        return aggregate(event.feedback, event_k(event), self.config.aggregate, missing)
+        config = self.config
+        whole = not config.has_real_grades
+        return aggregate(event.feedback, event_k(event), config.aggregate, missing, whole=whole)
 
     def _update_agent(self, event: Event) -> None:
         """Update the learner with the feedback on an event, if there is any."""
         config = self.config
         missing = np.nan if config.missing_feedback == "missing" else float(config.missing_feedback)
-        grades = self._grades(event, missing)
+        grades = self.grades(event, missing)
         if np.isnan(grades).all():
             return
         try:
@@ -327,7 +338,8 @@ class SlotState:
         ranking, token = read_numbers(body.ranking), read_floats(body.token)
         if not agent.learner.variable_length:
             chosen = np.sort(ranking) if agent.learner.kernels.set_items is not None else None
-            return Decision(_no_features(len(ranking)), ranking, token, None, chosen, event.round)
+            key = self.keys[body.key] if body.key else None
+            return Decision(_no_features(len(ranking)), ranking, token, None, chosen, event.round, key)
         X = self.features(event)
         if self.lists:
             return Decision(X, ranking, token, None, None, event.round)
@@ -361,12 +373,13 @@ class SlotState:
     def _apply_items(self, _: None, body: ItemsBody) -> None:
         size = len(body.features) // max(1, len(body.put))
         for n, name in enumerate(body.put):
-            self._put(name, body.features[n * size : (n + 1) * size])
+            score = np.frombuffer(body.scores, "<f8", 1, 8 * n)[0] if body.scores else np.nan
+            self._put(name, body.features[n * size : (n + 1) * size], float(score))
         for name in body.retired:
             self.items.retire(name)
 
-    def _put(self, name: str, features: bytes) -> None:
-        number = self.items.put(name, features)
+    def _put(self, name: str, features: bytes = b"", score: float = np.nan) -> None:
+        number = self.items.put(name, features, score)
         agent = self.agent
         if agent.learner.kernels.set_items is not None and number >= agent.shape.m:
             agent.add(number + 1 - agent.shape.m)
@@ -379,12 +392,13 @@ class SlotState:
             if learner.kernels.set_items is None and not learner.variable_length:
                 self.items = Items([])
             self.open.clear()
+            self.keys = {}
             self.since = self.number
             self.agent = new_agent(body.config, len(self.items))
-            self.monitor = SlotMonitor(body.config.max_grade, self.name_of)
+            self.monitor = SlotMonitor(body.config.grade_range, self.name_of)
         for name in body.config.items:
             if self.items.number(name) is None and not self.lists:
-                self._put(name, b"")
+                self._put(name)
 
     def _apply_clock_jump(self, _: None, body: ClockJump) -> None:
         self.jumps = [*self.jumps, Jump(self.time, body.length)][-_MAX_JUMPS:]
@@ -397,27 +411,6 @@ class SlotState:
             age -= now - jump.time
             now = jump.time - jump.length
         return now - age
-
-
-def new_agent(config: SlotConfig, n_items: int) -> Agent:
-    """Create the agent of a slot that knows some number of items."""
-    learner = config.learner_object
-    if learner.variable_length:
-        m = config.max_list_length
-    elif learner.kernels.set_items is not None:
-        m = max(config.k, n_items, 1)  # an unused number gets its item later
-    else:
-        m = len(config.items)
-    return Agent(learner, m=m, k=config.k, d=config.d).compile()
-
-
-def identity(config: SlotConfig) -> tuple[Any, ...]:
-    """Return everything that the learner's state depends on. If it changes, the learner starts from scratch."""
-    learner = config.learner_object
-    is_fixed = learner.kernels.set_items is None and not learner.variable_length
-    items = config.items if is_fixed else config.max_list_length if learner.variable_length else None
-    features = (config.features, config.context, config.features_from, config.item_effects)
-    return config.specification, config.k, config.max_grade, items, *features
 
 
 def _rows(body: Ranked) -> Ints:

@@ -8,25 +8,18 @@ from __future__ import annotations
 import secrets
 from collections.abc import Sequence
 from hashlib import blake2b
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import msgspec
 import numpy as np
 
 from peekrank.service.api import messages, problems
-from peekrank.service.api.messages import (
-    ChangedReply,
-    EventReply,
-    ItemReply,
-    ItemsReply,
-    RankReply,
-    SlotReply,
-)
+from peekrank.service.api.messages import ChangedReply, EventReply, RankReply
 from peekrank.service.config import LimitsConfig
-from peekrank.service.core.clock import SECOND
-from peekrank.service.core.events import MISSING, Step, Trigger, Write, aggregate, pack_grades, step
+from peekrank.service.core.events import Step, Trigger, Write, pack_grades, step
 from peekrank.service.core.feedback import parse_grades, parse_shown
-from peekrank.service.core.slot_state import Event, SlotState, event_k
+from peekrank.service.core.replies import event_reply, names_of, rank_reply
+from peekrank.service.core.slot_state import Event, SlotState
 from peekrank.service.event_log.chain import link
 from peekrank.service.event_log.records import (
     Body,
@@ -45,7 +38,6 @@ from peekrank.types import LARGEST_FEATURE
 
 _encode_request = msgspec.msgpack.Encoder().encode
 _DIGEST = 12  # bytes
-_BEST = 10  # items of the current ranking in the description of a slot
 
 
 class Slot:
@@ -86,6 +78,8 @@ class Slot:
             self._set_list(body, request)
         else:
             self._set_items(body, request.items)
+        self._set_scores(body, request.items)
+        self._set_key(body, request.key)
         self._set_context(body, request.context)
         if state.config.mode == "shadow":
             self._set_baseline(body, request.baseline)
@@ -100,7 +94,7 @@ class Slot:
             raise problems.invalid("items is missing: every list of this slot brings its own", "$.items")
         if len(items) > limit:
             raise problems.too_large("items of a list", limit)
-        body.names = _names(items)
+        body.names = messages.names_of(items)
         _check_distinct(body.names)
         if d:
             body.features = b"".join(_features(item, n, d) for n, item in enumerate(items))
@@ -116,7 +110,7 @@ class Slot:
         if not state.changing:
             self._check_all_items(items)
             return
-        names = _names(items)
+        names = messages.names_of(items)
         _check_distinct(names)
         if state.config.retired_items == "skip":
             names = [name for name in names if not state.items.is_retired(name)]
@@ -130,8 +124,8 @@ class Slot:
             self._add(body, unknown)
         known = len(state.items)
         new = {name: known + n for n, name in enumerate(body.added)}
-        chosen = [new[name] if name in new else state.items.number(name) for name in names]
-        body.items = numbers(np.sort(np.array(chosen, dtype=np.int64)))
+        chosen = [new[name] if name in new else self._number(name) for name in names]
+        body.items = numbers(np.array(chosen if state.has_scores else sorted(chosen), dtype=np.int64))
 
     def _check_length(self, n: int) -> None:
         limit = self.state.config.max_list_length
@@ -153,7 +147,7 @@ class Slot:
     def _check_all_items(self, items: Sequence[str | messages.Item]) -> None:
         """Raise a `Problem` unless the list has all items, for a learner that always ranks all of them."""
         state = self.state
-        names = set(_names(items))
+        names = set(messages.names_of(items))
         if names != {item.name for item in state.items.known} or len(items) != len(names):
             raise problems.invalid(
                 f"items: {state.agent.learner.name} always ranks all {len(state.items)} items of the slot. Omit "
@@ -190,6 +184,35 @@ class Slot:
         number = None if self.state.lists else self.state.items.number(name)
         return -1 if number is None else number
 
+    def _set_scores(self, body: Ranked, items: Sequence[str | messages.Item] | None) -> None:
+        """Set the scores of the list, unless no item has one: those of the call, else the registered ones."""
+        state, sent = self.state, _scores(items or ())
+        self._check_scores(sent)
+        if state.has_scores:
+            rows = read_numbers(body.items) if body.items else state.items.present
+            known = len(state.items)
+            names = [body.added[n - known] if n >= known else state.items.known[n].name for n in rows.tolist()]
+            scores = np.array([sent[name] if name in sent else state.items.score(name) for name in names])
+            body.scores = b"" if np.isnan(scores).all() else scores.astype("<f8").tobytes()
+
+    def _check_scores(self, sent: dict[str, float]) -> None:
+        if sent and not self.state.has_scores:
+            raise problems.invalid(
+                f"items: {self.state.agent.learner.name} does not use scores; use mixed", "$.items"
+            )
+
+    def _set_key(self, body: Ranked, key: str | None) -> None:
+        """Set the key of the list, unless it is a new one beyond the limit."""
+        state, learner = self.state, self.state.agent.learner
+        if key is None:
+            return
+        if learner.kernels.set_key is None:
+            hint = "set cells" if learner.name == "mixed" else "use mixed and set cells"
+            example = 'learner = "mixed:cells=10000"'
+            raise problems.invalid(f"key: this slot learns nothing per key; {hint}, {example}", "$.key")
+        if key in state.keys or len(state.keys) < self._limits.max_keys:
+            body.key = key
+
     def _set_context(self, body: Ranked, context: Any) -> None:
         expected = self.state.config.context
         if context is None and not expected:
@@ -221,9 +244,10 @@ class Slot:
     def submit_feedback(self, event: Event, request: messages.FeedbackRequest) -> EventReply:
         """Apply feedback. Feedback without any grade changes nothing."""
         ranking = names_of(self.state, event)
-        grades = pack_grades(parse_grades(self.state, event, ranking, request))
+        parsed = parse_grades(self.state, event, ranking, request)
+        grades = pack_grades(parsed)
         shown = parse_shown(event, ranking, request)
-        if grades == pack_grades([MISSING] * event_k(event)):
+        if all(grade is None for grade in parsed):
             return event_reply(self.state, event)
         trigger = (
             Trigger.SAME_ANSWER
@@ -251,23 +275,30 @@ class Slot:
     # Items
 
     def put_items(self, request: messages.ItemsRequest) -> ChangedReply:
-        """Register items, bring them back, or replace their features."""
+        """Register items, bring them back, or replace their features or scores."""
         state, d = self.state, self.state.config.features
         self._check_registry()
-        names = _names(request.items)
+        names = messages.names_of(request.items)
         _check_distinct(names)
         if not d and any(not isinstance(item, str) and item.features is not None for item in request.items):
             raise problems.invalid("items: this slot does not use features; send names only", "$.items")
+        sent = _scores(request.items)
+        self._check_scores(sent)
         rows = [_features(item, n, d) if d else b"" for n, item in enumerate(request.items)]
         new = [n for n, name in enumerate(names) if not state.items.is_present(name)]
         self._check_room(sum(state.items.number(name) is None for name in names))
-        changed = [n for n, name in enumerate(names) if n not in new and self._features_of(name) != rows[n]]
+        added = set(new)
+        changed = [n for n, name in enumerate(names) if n not in added and self._changes(name, rows[n], sent)]
         if changes := sorted(new + changed):
-            self.write(None, Items([names[n] for n in changes], b"".join(rows[n] for n in changes)))
+            put = [names[n] for n in changes]
+            scores = np.array([sent.get(name, np.nan) for name in put], dtype="<f8").tobytes() if sent else b""
+            self.write(None, Items(put, b"".join(rows[n] for n in changes), scores=scores))
         return ChangedReply(added=len(new), changed=len(changed), sequence=state.number)
 
-    def _features_of(self, name: str) -> bytes:
-        return self.state.items.known[self.state.items.number(name) or 0].features
+    def _changes(self, name: str, features: bytes, scores: dict[str, float]) -> bool:
+        """Check whether features and scores differ from those of a known item."""
+        item = self.state.items.known[self.state.items.number(name) or 0]
+        return item.features != features or scores.get(name, item.score) != item.score
 
     def retire_items(self, ids: Sequence[str]) -> ChangedReply:
         """Retire items. Items that are already retired are ignored."""
@@ -288,133 +319,6 @@ class Slot:
             )
 
 
-# Replies
-
-
-def names_of(state: SlotState, event: Event) -> list[str]:
-    """Return the ranking of an event as names."""
-    ranking = np.frombuffer(event.body.ranking, dtype="<u4").tolist()
-    if event.body.names:
-        return [event.body.names[number] for number in ranking]
-    return state.items.names(ranking)
-
-
-def rank_reply(state: SlotState, event: Event, request: messages.RankRequest) -> RankReply:
-    """Describe the ranking of an event. The items of the request that it does not have were retired."""
-    ranking = names_of(state, event)
-    retired: list[str] = []
-    if request.items is not None and len(request.items) > len(ranking):
-        ranked = set(ranking)
-        retired = [name for name in _names(request.items) if name not in ranked]
-    return RankReply(event.id, ranking, ranking[: event.body.k], event.body.explored, event.number, retired)
-
-
-def event_reply(state: SlotState, event: Event) -> EventReply:
-    """Describe an event."""
-    ranking = names_of(state, event)
-    top_k = ranking[: event.body.k]
-    values = aggregate(event.feedback, len(top_k), state.config.aggregate)
-    grades = {name: None if np.isnan(grade) else float(grade) for name, grade in zip(top_k, values, strict=True)}
-    deadline = None if event.status.closed else state.deadline(event) / SECOND
-    return EventReply(event.id, state.slot, event.status.value, ranking, top_k, grades, event.learned, deadline)
-
-
-def items_reply(state: SlotState, after: str, limit: int) -> ItemsReply:
-    """Describe one page of items, sorted by name, from the first after `after`."""
-    rest = sorted((item for item in state.items.known if item.name > after), key=lambda item: item.name)
-    page = [
-        ItemReply(
-            item.name,
-            not item.present,
-            np.frombuffer(item.features, dtype="<f4").tolist() if item.features else None,
-            item.shown,
-            item.n_feedback,
-            item.total / item.n_feedback if item.n_feedback else None,
-            item.recent if item.n_feedback else None,
-        )
-        for item in rest[:limit]
-    ]
-    return ItemsReply(page, page[-1].id if len(rest) > limit else None)
-
-
-def slot_reply(state: SlotState) -> SlotReply:
-    """Describe a slot."""
-    counts, config = state.activity.counts, state.config
-    minutes = [
-        messages.Minute(
-            one.number * 60.0,
-            one.ranked,
-            one.answered,
-            one.explored,
-            one.value / one.answered if one.answered else None,
-        )
-        for one in state.activity.minutes
-    ]
-    return SlotReply(
-        name=state.slot,
-        learner=config.learner,
-        measure=config.measure,
-        k=config.k,
-        mode=config.mode,
-        items=None if state.lists else len(state.items.present),
-        sequence=state.number,
-        ranked=counts.n_ranked,
-        answered=counts.n_answered,
-        expired=counts.expired,
-        due=state.responses.due,
-        due_answered=state.responses.due_answered,
-        ranking=best_names(state),
-        late=counts.late,
-        explored=counts.explored,
-        open=len(state.open),
-        value=state.monitor.value(),
-        members=members(state),
-        alarms=[
-            messages.Alarm(alarm.name, alarm.since / SECOND, alarm.cause, alarm.action)
-            for alarm in state.monitor.alarms
-        ],
-        minutes=minutes,
-    )
-
-
-def best_names(state: SlotState) -> list[str]:
-    """Return the first items by the learner's current estimates. Empty if these depend on the call."""
-    present, config = state.items.present, state.config
-    if state.lists or config.context or not len(present):
-        return []
-    if not config.features:
-        best = state.agent.best_ranking(available=present if state.changing else None)
-    elif len(present) <= config.max_list_length:
-        best = present[state.agent.best_ranking(state.registered_features(present))]
-    else:
-        return []
-    return state.items.names(best[:_BEST].tolist())
-
-
-@runtime_checkable
-class _HasMembers(Protocol):
-    """A learner that consists of a champion and challengers (`learners.champion`)."""
-
-    def member_status(self, state: Any) -> Sequence[Any]: ...
-
-
-def members(state: SlotState) -> list[messages.Member]:
-    """Describe the champion and the challengers of a slot, with their estimated difference in value."""
-    agent = state.agent
-    if not isinstance(agent.learner, _HasMembers):
-        return []
-    return [
-        messages.Member(
-            one.member,
-            "champion" if one.is_champion else "challenger",
-            None
-            if one.is_champion or not one.rounds
-            else messages.Interval(one.difference, one.low, one.high, one.rounds),
-        )
-        for one in agent.learner.member_status(agent.state)
-    ]
-
-
 def digest(request: messages.RankRequest) -> bytes:
     """Hash a request, to recognise its repetitions. Empty if it has no event id."""
     if request.event_id is None:
@@ -422,8 +326,9 @@ def digest(request: messages.RankRequest) -> bytes:
     return blake2b(_encode_request(request), digest_size=_DIGEST).digest()
 
 
-def _names(items: Sequence[str | messages.Item]) -> list[str]:
-    return [item if isinstance(item, str) else item.id for item in items]
+def _scores(items: Sequence[str | messages.Item]) -> dict[str, float]:
+    """Return the scores of a call, by item."""
+    return {item.id: item.score + 0.0 for item in items if not isinstance(item, str) and item.score is not None}
 
 
 def _check_distinct(names: list[str]) -> None:

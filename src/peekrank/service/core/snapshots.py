@@ -42,6 +42,7 @@ class _SavedState(Struct, array_like=True):
     activity: Activity
     monitor: MonitorSnapshot
     jumps: list[Jump] = []
+    keys: list[str] = []  # in the order of their numbers
 
 
 _ENCODER, _DECODER = msgspec.msgpack.Encoder(), msgspec.msgpack.Decoder(_SavedState)
@@ -73,6 +74,7 @@ def take_snapshot(state: SlotState) -> Snapshot:
             state.activity,
             state.monitor.snapshot(),
             state.jumps,
+            list(state.keys),
         )
     )
     about = json.dumps({"format": FORMAT, **machine()})
@@ -111,6 +113,7 @@ def restore(snapshot: Snapshot) -> SlotState:
     state.number, state.link, state.time = snapshot.number, snapshot.link, saved.time
     state.since, state.settings, state.activity = saved.since, saved.settings, saved.activity
     state.items, state.jumps = Items(saved.items), saved.jumps
+    state.keys = {key: number for number, key in enumerate(saved.keys)}
     state.agent = Agent.load(saved.agent, saved.settings.config.learner_object)
     state.monitor = SlotMonitor.restore(saved.monitor, state.name_of)
     state.open = OrderedDict((event.id, event) for event in saved.open)

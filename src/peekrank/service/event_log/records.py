@@ -47,7 +47,8 @@ class Ranked(Struct, array_like=True):
     """A list was ranked.
 
     Registered items are stored as numbers (uint32; empty means all present items), others by name. A ranking
-    consists of such numbers, or of indices into the names.
+    consists of such numbers, or of indices into the names. The numbers ascend, or are in the order of the app's
+    list if the learner starts from it.
     """
 
     digest: bytes  # of the request; empty if the service chose the event id
@@ -62,6 +63,8 @@ class Ranked(Struct, array_like=True):
     token: bytes = b""
     propensities: bytes = b""  # by ascending item number, or in the order of the list; empty if unknown
     baseline: bytes = b""  # the caller's order, which was shown instead
+    scores: bytes = b""  # float64, the app's score of each item, in the order of `items`; NaN if it is missing
+    key: str = ""  # whom or what the list is for; empty if the learner got none
 
     @property
     def explored(self) -> bool:
@@ -91,6 +94,7 @@ class Items(Struct, array_like=True):
     put: list[str] = []
     features: bytes = b""  # float32, one row per item in `put`
     retired: list[str] = []
+    scores: bytes = b""  # float64, one for each item in `put`; NaN changes nothing
 
 
 class Settings(Struct, array_like=True):
@@ -150,5 +154,5 @@ def read_numbers(data: bytes) -> Ints:
 
 
 def read_floats(data: bytes) -> Floats:
-    """Decode a token, or propensities."""
+    """Decode a token, propensities or scores."""
     return np.frombuffer(data, dtype="<f8").astype(np.float64)

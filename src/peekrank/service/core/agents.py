@@ -1,0 +1,29 @@
+"""The agent of a slot, as its configuration asks for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from peekrank.engine import Agent
+from peekrank.service.config import SlotConfig
+
+
+def new_agent(config: SlotConfig, n_items: int) -> Agent:
+    """Create the agent of a slot that knows some number of items."""
+    learner = config.learner_object
+    if learner.variable_length:
+        m = config.max_list_length
+    elif learner.kernels.set_items is not None:
+        m = max(config.k, n_items, 1)  # an unused number gets its item later
+    else:
+        m = len(config.items)
+    return Agent(learner, m=m, k=config.k, d=config.d).compile()
+
+
+def identity(config: SlotConfig) -> tuple[Any, ...]:
+    """Return everything that the learner's state depends on. If it changes, the learner starts from scratch."""
+    learner = config.learner_object
+    is_fixed = learner.kernels.set_items is None and not learner.variable_length
+    items = config.items if is_fixed else config.max_list_length if learner.variable_length else None
+    features = (config.features, config.context, config.features_from, config.item_effects)
+    return config.specification, config.k, config.grade_range, items, *features
