@@ -6,7 +6,7 @@ BM25 picks 20 passages, and learners order them; the first k get a thumb, up wit
 question's own passage and 0.1 for others. A list is worth 1/log2(1 + position) of the own passage. Keys are the
 wordings. In "strong" worlds BM25 also sees the summary line; in "fresh" ones half of the visits are worded anew.
 
-    python experiments/bm25.py                             print the tables (a quarter of an hour)
+    python experiments/bm25.py                             print the tables (ten minutes)
     python experiments/bm25.py --runs 2 --visits 2000      fewer and shorter runs
     python experiments/bm25.py --record                    write records/bm25.json
 """
@@ -31,7 +31,7 @@ from peekrank import DCG, Agent
 from peekrank.learners import learner as learner_named
 from peekrank.types import Floats, Ints
 
-FIRST, RUNS, VISITS, TENTHS, N = 7000, 8, 20_000, 10, 20  # nothing was chosen by seeds from FIRST on
+FIRST, RUNS, VISITS, TENTHS, N = 7000, 20, 20_000, 10, 20  # nothing was chosen by seeds from FIRST on
 WORDINGS, KEPT, UP, UP_WRONG = 3, 0.6, 0.85, 0.1
 ALLOWED = 0.01  # below BM25 in a tenth
 MODULES = """
@@ -42,9 +42,9 @@ MODULES = """
     xml.etree.ElementTree zipfile
 """
 STOP = """
-    a an and any are as at be been but by can do does each for from has have if in into is it its may must no not of
-    on one only or other otherwise see should so some such than that the their them then there these they this to
-    used using was when where which will with would you your
+    a an and any are as at be been but by can do does each for from has have if in into is it its may must no not
+    of on one only or other otherwise see should so some such than that the their them then there these they this
+    to used using was when where which will with would you your
 """
 
 
@@ -175,8 +175,8 @@ def play(name: str, *, key: bool, scored: bool = True, watch: Callable[[Agent], 
         size, positions = int(visits.items.max()) + 1, np.full(len(visits.own), -1)
         agent = Agent(learner_named(name), m=size, k=world.k, seed=seed)
         for t, items in enumerate(visits.items):
-            context = {"scores": visits.scores[t]} if scored else {}
-            decision = agent.rank(available=items, **context, **({"key": int(visits.keys[t])} if key else {}))
+            scores, of_wording = visits.scores[t] if scored else None, int(visits.keys[t]) if key else None
+            decision = agent.rank(available=items, scores=scores, key=of_wording)
             ranking = decision.ranking
             if visits.own[t] >= 0:
                 positions[t] = np.flatnonzero(ranking == items[visits.own[t]])[0]
@@ -241,7 +241,7 @@ def measure(world: World, runs: Sequence[int], visits: int) -> dict[str, Floats]
         for name, player in LEARNERS.items():
             found[name].append(worth(player(world, drawing, run)) - alone)
     tenths = {name: np.array(values).reshape(len(runs), TENTHS, -1).mean(axis=2) for name, values in found.items()}
-    sys.stderr.write(f"{world.name}: { ({name: values.mean().round(4) for name, values in tenths.items()}) }\n")
+    sys.stderr.write(f"{world.name}: {', '.join(f'{name} {part.mean():.4f}' for name, part in tenths.items())}\n")
     return tenths
 
 
