@@ -246,8 +246,10 @@ class Mixed:
 
     def scores(self, state: MixedState, X: Features) -> Floats:
         """Return the mean gain of each item, for a missing score and no key."""
-        means = np.empty(len(X))
-        fill_scores(state, X, np.empty(len(state.x)), means)
+        means, rows, used = np.empty(len(X)), np.full(len(X), -1), int(state.items.used[0])
+        items = state.items.pairs[:used, 1]
+        rows[items[items < len(X)]] = np.flatnonzero(items < len(X))  # the table may be read-only and not indexed
+        fill_scores(state, X, rows, np.empty(len(state.x)), means)
         return means
 
     def validate_state(self, state: MixedState) -> None:
