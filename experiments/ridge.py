@@ -1,9 +1,10 @@
-"""Compare ridge with rtopkf after few and many rounds, on linear and other relevance, and on benchmarks/peers.
+"""Compare ridge with rtopkf and mixed after few and many rounds, on generated relevance and on benchmarks/peers.
 
 NDCG@10 of the final order on lists that were not learned from, and the relevance of the first item while learning:
 means and standard deviations over runs, each of which has data of its own. With --locked also how many runs over
 misspecified lists ended far below the median. Judged documents are read from where they are: --mq2008 FOLDER has
-S1.txt to S5.txt, --yandex FOLDER has train.letor.txt.gz and test.letor.txt.gz.
+S1.txt to S5.txt, --yandex FOLDER has train.letor.txt.gz and test.letor.txt.gz. Each document is an item of mixed,
+which takes at most 253 features and so not those of users.
 
     python experiments/ridge.py --tasks users documents linear query misspecified --rounds 500 2000 --locked
 """
@@ -13,13 +14,14 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from peekrank import DCG, Agent, Ridge, Rounds, RTopKF
+from peekrank import DCG, Agent, Mixed, Ridge, Rounds, RTopKF
 from peekrank.data.dataset import Dataset
 from peekrank.data.generated import DatasetShape, Kind, make_dataset
 from peekrank.data.letor import read_letor
@@ -39,10 +41,13 @@ class Split(NamedTuple):
     test: Rounds
 
 
-def learners(expand: int, only: Sequence[str] | None = None) -> dict[str, Ridge | RTopKF]:
-    tried: dict[str, Ridge | RTopKF] = {"ridge": Ridge(), "ridge, sampling": Ridge("sampling", confidence=1.0)}
+def learners(expand: int, only: Sequence[str] | None = None) -> dict[str, Ridge | RTopKF | Mixed]:
+    tried: dict[str, Ridge | RTopKF | Mixed] = {
+        "ridge": Ridge(),
+        "ridge, sampling": Ridge("sampling", confidence=1.0),
+    }
     expanded = {"expand": Ridge(expand=expand)} if expand else {}
-    all_of_them = {**tried, **expanded, "rtopkf": RTopKF()}
+    all_of_them = {**tried, **expanded, "rtopkf": RTopKF(), "mixed": Mixed()}
     return {name: learner for name, learner in all_of_them.items() if not only or name in only}
 
 
@@ -69,10 +74,15 @@ def yandex(folder: Path) -> Split:
     return Split(together([train]), together([test]))
 
 
-def play(learner: Ridge | RTopKF, split: Split, k: int, rounds: int, seed: int) -> tuple[float, float]:
+def play(learner: Ridge | RTopKF | Mixed, split: Split, k: int, rounds: int, seed: int) -> tuple[float, float]:
     """Measure quality on the test part, and the relevance of the first item during learning."""
     lengths = np.diff(split.train.offsets)
-    agent = Agent(learner, m=int(lengths.max()), k=k, d=split.train.features.shape[1], seed=seed)
+    m = int(lengths.max())
+    if isinstance(learner, Mixed):  # the first numbers are those of test documents, which nobody answers about
+        first, m = len(split.test.relevance), len(split.test.relevance) + len(split.train.relevance)
+        learner = replace(learner, high=max(1, int(split.train.relevance.max())))
+        split = split._replace(train=split.train._replace(items=np.arange(first, m)))
+    agent = Agent(learner, m=m, k=k, d=split.train.features.shape[1], seed=seed)
     sequence = passes(len(lengths), rounds, np.random.default_rng([4, seed]))
     (trace,) = run_agents([agent], split.train, measure=ON_TOP, sequence=sequence, checkpoints=np.array([rounds]))
     scores = learner.scores(agent.state, split.test.features)
@@ -109,6 +119,8 @@ def peers(task: str, runs: int, only: Sequence[str] | None) -> Iterator[str]:
     sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))
     compiled, make = import_module("peers.playing").compiled, getattr(import_module(f"peers.{task}"), task)
     for name, learner in learners(0, only).items():
+        if isinstance(learner, Mixed):
+            continue
         results = [compiled(learner)(make(seed), seed) for seed in range(runs)]
         held, on_top = [r.quality for r in results], [r.on_top for r in results]
         made = make(0)

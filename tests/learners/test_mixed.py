@@ -501,3 +501,14 @@ def test_a_measure_that_counts_losses_is_ranked_alike() -> None:
         decision = agent.rank()
         agent.update(decision, [float(rng.random() < 0.2 * decision.ranking[0])])
     assert agent.best_ranking()[0] == 4
+
+
+def test_scores_of_a_state_that_cannot_be_written_are_those_of_its_means() -> None:
+    agent, rng = Agent(Mixed(), m=6, k=1, d=2), np.random.default_rng(14)
+    for _ in range(30):
+        agent.update(agent.rank(rng.standard_normal((6, 2))), [float(rng.random() < 0.5)])
+    X = rng.standard_normal((6, 2)).astype(np.float32)
+    for some in (agent, Agent.load(agent.dump())):
+        scores = some.learner.scores(some.state, X)
+        some.rank(X)
+        assert scores == pytest.approx(some.state.means[:6] + 0.5, abs=1e-12)

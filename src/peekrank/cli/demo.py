@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
+import numpy as np
 import typer
 from rich.text import Text
 
 from peekrank.cli._experiments import result_table, run_experiment, write_result
 from peekrank.cli._options import THREADS, Workers
 from peekrank.cli._outputs import echo
+from peekrank.cli._progress import status
+from peekrank.cli._tables import TerminalTable
+
+if TYPE_CHECKING:
+    from peekrank.types import Floats, Learner, Rounds
 
 EXAMPLES = """\
 # Ten items, six learners; half a minute the first time.
-peekrank demo"""
+peekrank demo
+# Start from the score of a ranker that you have.
+peekrank demo --score"""
+_LISTS, _ITEMS, _LENGTH, _RUNS = 4000, 200, 20, 5
 
 
 def command(
@@ -22,8 +31,14 @@ def command(
         "peekrank-demo"
     ),
     workers: Workers = THREADS,
+    score: Annotated[
+        bool, typer.Option("--score", help="Instead, print how mixed improves on the score of a ranker.")
+    ] = False,
 ) -> None:
     """Compare learners on ten items with one answer per round, and write an HTML report."""
+    if score:
+        echo(_start_from_a_score())
+        return
     from peekrank.experiments.experiment import Experiment
     from peekrank.reports.experiment_page import write_report
 
@@ -39,3 +54,55 @@ def command(
     write_result(result, folder)
     report = write_report(result, folder / "report.html", title="Ranking with top-1 feedback")
     echo(result_table(result), Text(f"Open this page in a browser: {report.resolve().as_uri()}"))
+
+
+def _start_from_a_score() -> TerminalTable:
+    """Compare the order by a half-right score with mixed, which starts from it, and doubtsort, which cannot."""
+    from peekrank import DCG, DoubtSort, Mixed, simulate
+
+    learners: dict[str, Learner] = {"mixed, from the score": Mixed(), "doubtsort, without it": DoubtSort(DCG())}
+    ends = np.arange(1, 11) * _LISTS // 10
+    lost = {name: np.empty((_RUNS, 10)) for name in ("the score alone", *learners)}
+    for run in range(_RUNS):
+        lists = _scored_lists(np.random.default_rng(run))
+        totals = {"the score alone": np.cumsum(lists.by_score)[ends - 1]}
+        for name, learner in learners.items():
+            with status(f"run {run + 1} of {_RUNS}: {name}"):
+                trace = simulate(learner, lists.rounds, k=1, measure=DCG(), seed=run, checkpoints=ends)
+            totals[name] = trace.value
+        for name, total in totals.items():
+            lost[name][run] = np.diff(np.cumsum(lists.best)[ends - 1] - total, prepend=0) * 10 / _LISTS
+    title = (
+        f"DCG lost per list against the best order; {_LISTS:,} lists of {_LENGTH} from {_ITEMS} items, one answer "
+        f"per list, score of correlation 0.6, {_RUNS} runs"
+    )
+    means = {name: tenths.mean(axis=0) for name, tenths in lost.items()}
+    rows = [("", [name, *(f"{part[tenth]:.2f}" for tenth in (0, 4, 9))]) for name, part in means.items()]
+    return TerminalTable(
+        title, ["ranked by", "first tenth", "fifth tenth", "last tenth"], rows, names=("ranked by",)
+    )
+
+
+class _Lists(NamedTuple):
+    """Lists with scores, and the DCG of each in the order of the scores and in the best order."""
+
+    rounds: Rounds
+    by_score: Floats
+    best: Floats
+
+
+def _scored_lists(rng: np.random.Generator) -> _Lists:
+    """Draw lists whose items are liked or not, with a probability for each item."""
+    from peekrank import DCG, Rounds
+
+    quality, noise = rng.standard_normal((2, _ITEMS))
+    items = np.sort(rng.permuted(np.tile(np.arange(_ITEMS), (_LISTS, 1)), axis=1)[:, :_LENGTH], axis=1)
+    scores = (0.6 * quality + 0.8 * noise)[items]
+    likes = (rng.random(items.shape) < 1 / (1 + np.exp(0.5 - 1.2 * quality))[items]).astype(np.uint8)
+    by_score, best = (
+        np.take_along_axis(likes, np.argsort(-by, axis=1), axis=1) @ DCG().discount(_LENGTH)
+        for by in (scores, quality[items])
+    )
+    offsets, features = np.arange(0, items.size + 1, _LENGTH), np.empty((items.size, 0), np.float32)
+    rounds = Rounds(features, likes.ravel(), offsets, items.ravel(), scores=scores.ravel())
+    return _Lists(rounds, by_score, best)

@@ -16,11 +16,12 @@ from peekrank.data.dataset import Dataset
 from peekrank.data.tables import columns_of
 from peekrank.engine import Agent
 from peekrank.measures import measure as measure_named
-from peekrank.training.model import Model, preparation
+from peekrank.training import base_scores
+from peekrank.training.model import Model, Ranked, preparation
 from peekrank.training.run import make_model, play_run
 from peekrank.training.select_scaling import choose_scaling
-from peekrank.training.training import DEFAULT_LEARNER, Training, prepare_data
-from peekrank.types import Floats, Ints
+from peekrank.training.training import DEFAULT_LEARNER, Training, prepare_data, query_sequence
+from peekrank.types import Features, Floats, Ints
 
 _SOURCE = "X"
 
@@ -64,11 +65,16 @@ class TopKRanker:
         The measure whose mean `score` returns.
     seed
         Random seed.
+    base_score
+        For the learner mixed, the ranker to start from: the number or name of the column of X with its scores, or
+        a fitted ranker with ``predict``. Scores count by their order within a query and among recent ones.
 
     Attributes
     ----------
     model_
         The `Model`. It can be saved, applied to other data, or continued by `Agent.from_model`.
+    agent_
+        For the learner mixed, the `Agent` instead of a model. Documents of `fit` are items to it.
     n_features_in_
         Number of features.
 
@@ -84,6 +90,7 @@ class TopKRanker:
     """
 
     model_: Model
+    agent_: Agent
     n_features_in_: int
     _requests: Mapping[str, bool | str | None] = dict.fromkeys(("fit", "partial_fit", "predict", "score"), True)
 
@@ -96,6 +103,7 @@ class TopKRanker:
         scaling: str = "auto",
         measure: str = "ndcg@10",
         seed: int = 0,
+        base_score: Any = None,
     ) -> None:
         self.learner = learner
         self.k = k
@@ -103,10 +111,14 @@ class TopKRanker:
         self.scaling = scaling
         self.measure = measure
         self.seed = seed
+        self.base_score = base_score
 
     def fit(self, X: Any, y: Any, qid: Any = _REQUIRED, *, group: Any = None) -> Self:
         """Train from scratch for `rounds` rounds. Each pass shows all queries in a new random order."""
-        data, training = _judged(X, y, _queries(qid, group, "fit")), self._training(self.rounds)
+        qid = self._checked(_queries(qid, group, "fit"))
+        if self._is_mixed():
+            return self._fit_mixed(X, y, qid)
+        data, training = _judged(X, y, qid), self._training(self.rounds)
         parts = prepare_data(data, scaling=self._scaling(data, training))
         model = next(play_run(training, parts, 0, lambda _: None)).models[0]
         if model is None:
@@ -119,7 +131,10 @@ class TopKRanker:
 
         The first call chooses the scaling, which later calls keep.
         """
-        data = _judged(X, y, _queries(qid, group, "partial_fit")).graded()
+        qid = self._checked(_queries(qid, group, "partial_fit"))
+        if self._is_mixed():
+            return self._partial_fit_mixed(X, y, qid)
+        data = _judged(X, y, qid).graded()
         longest = max(self.k, int(np.diff(data.offsets).max()))
         if self.__sklearn_is_fitted__():
             self._as_trained(data)
@@ -144,13 +159,16 @@ class TopKRanker:
     def predict(self, X: Any, qid: Any = _REQUIRED, *, group: Any = None) -> Floats:
         """Return the score of each document. Scores are comparable within a query only.
 
-        Only the scaling query needs to know the queries.
+        Only the scaling query and rankers with a base score need to know the queries.
         """
         self._check_fitted()
-        if qid is _REQUIRED and group is None and self.model_.preparation.scaling != "query":
+        by_list = self.base_score is not None or (
+            not self._is_mixed() and self.model_.preparation.scaling == "query"
+        )
+        if qid is _REQUIRED and group is None and not by_list:
             qid = None
         qid = _queries(qid, group, "predict")
-        scores = self.model_.rank(self._as_trained(Dataset.of(_plain(X), None, qid, source=_SOURCE))).scores
+        scores = self._ranked(X, self._as_trained(Dataset.of(_plain(X), None, qid, source=_SOURCE)), qid).scores
         if qid is None:
             return scores
         by_row = np.empty_like(scores)
@@ -164,8 +182,51 @@ class TopKRanker:
     def score(self, X: Any, y: Any, qid: Any = _REQUIRED, *, group: Any = None) -> float:
         """Return the mean of the measure over queries."""
         self._check_fitted()
-        data = self._as_trained(_judged(X, y, _queries(qid, group, "score")))
-        return self.model_.rank(data).quality(measure_named(self.measure))
+        qid = _queries(qid, group, "score")
+        return self._ranked(X, self._as_trained(_judged(X, y, qid)), qid).quality(measure_named(self.measure))
+
+    def _checked(self, qid: Any) -> Any:
+        """Return the queries. Raises ValueError if a learner is to start from scores, but cannot."""
+        if self.base_score is not None and not self._is_mixed():
+            raise ValueError(f"learner = {self.learner}: cannot start from base_score; use mixed")
+        return qid
+
+    def _is_mixed(self) -> bool:
+        return base_scores.is_mixed(self.learner)
+
+    def _lists(self, X: Any, data: Dataset, qid: Any) -> tuple[Dataset, Features, Floats | None]:
+        order = np.arange(len(data.features)) if qid is None else _order(qid)
+        return data, *base_scores.split_scores(self.base_score, X, data, order)
+
+    def _fit_mixed(self, X: Any, y: Any, qid: Any) -> Self:
+        data = _judged(X, y, qid).graded()
+        sequence = query_sequence(self.rounds, len(data.queries), self.seed, 0)
+        lists = self._lists(X, data, qid)
+        self.agent_ = base_scores.train(self.learner, lists, self.k, sequence, self.seed)
+        self.n_features_in_ = data.features.shape[1]
+        return self
+
+    def _partial_fit_mixed(self, X: Any, y: Any, qid: Any) -> Self:
+        data = _judged(X, y, qid).graded()
+        if hasattr(self, "agent_"):
+            lists = self._lists(X, self._as_trained(data), qid)
+            first = int(self.agent_.add(len(data.features))[0])
+        else:
+            lists = self._lists(X, data, qid)
+            self.agent_ = base_scores.make_agent(self.learner, lists, self.k, self.seed)
+            first = self.agent_.shape.m - len(data.features)
+            self.n_features_in_ = data.features.shape[1]
+        base_scores.train_once(self.agent_, lists, first)
+        return self
+
+    def _ranked(self, X: Any, data: Dataset, qid: Any) -> Ranked:
+        """Rank the documents of each query, without exploration."""
+        if not self._is_mixed():
+            return self.model_.rank(data)
+        _, features, given = self._lists(X, data, qid)
+        scores = base_scores.predict(self.agent_, features, data.offsets, given)
+        rankings = [np.argsort(-scores[first:last], kind="stable") for first, last in pairwise(data.offsets)]
+        return Ranked(data, np.concatenate(rankings), scores)
 
     def set_fit_request(self, *, qid: bool | str | None) -> Self:
         """Set whether, and under which name, scikit-learn's metadata routing passes `qid` to `fit`."""
@@ -226,13 +287,14 @@ class TopKRanker:
         rows = "".join(f"<li>{name} = {escape(shown(value))}</li>" for name, value in self.get_params().items())
         state = "not fitted"
         if self.__sklearn_is_fitted__():
-            trained = pluralize(self.model_.rounds, "round"), pluralize(self.n_features_in_, "feature")
-            state = f"trained for {trained[0]}, {trained[1]}, scaling {self.model_.preparation.scaling}"
+            rounds = self.agent_.rounds if self._is_mixed() else self.model_.rounds
+            state = f"trained for {pluralize(rounds, 'round')}, {pluralize(self.n_features_in_, 'feature')}"
+            state += "" if self._is_mixed() else f", scaling {self.model_.preparation.scaling}"
         return f"<div><b>{type(self).__name__}</b>, {state}<ul>{rows}</ul></div>"
 
     def __sklearn_is_fitted__(self) -> bool:
         """Return whether there is a trained model."""
-        return hasattr(self, "model_")
+        return hasattr(self, "agent_" if self._is_mixed() else "model_")
 
     def __sklearn_tags__(self) -> Any:
         """Return the estimator tags for scikit-learn."""

@@ -49,9 +49,10 @@ def make_learner(text: str, rounds: int) -> Learner:
     """
     name, known = text.partition(":")[0], _learners()
     if name in LEARNERS and name not in known:
-        raise ValueError(
-            f"learner '{text}': {name} learns about fixed items, not from features; use {' or '.join(known)}"
-        )
+        why = "learns about fixed items, not from features"
+        if name == "mixed":
+            why = "needs documents that have numbers, as in TopKRanker"
+        raise ValueError(f"learner '{text}': {name} {why}; use {' or '.join(known)}")
     learner: Any = parse("learner", known, text, horizon=rounds)
     if isinstance(learner, FromPaper):
         return RTopKF.from_paper(learner.surrogate, learner.horizon)
@@ -115,9 +116,7 @@ class Training:
 
     def sequence(self, run: int, queries: int) -> Ints:
         """Return the query of each round of a run: random permutations of all queries, one after the other."""
-        rng = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(run, 0)))
-        passes = [rng.permutation(queries) for _ in range(-(-self.rounds // queries))]
-        return np.concatenate(passes)[: self.rounds]
+        return query_sequence(self.rounds, queries, self.seed, run)
 
     def learner_seed(self, run: int) -> np.random.SeedSequence:
         """Return the random seed of the learners in a run."""
@@ -136,6 +135,13 @@ class Training:
         """Return the learners whose regret is computed."""
         learners = zip(self.learners, self.make_learners(), strict=True)
         return [text for text, learner in learners if self.regret and _is_convex(learner)]
+
+
+def query_sequence(rounds: int, queries: int, seed: int, run: int) -> Ints:
+    """Return the query of each round of a run: random permutations of all queries, one after the other."""
+    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(run, 0)))
+    passes = [rng.permutation(queries) for _ in range(-(-rounds // queries))]
+    return np.concatenate(passes)[:rounds]
 
 
 def _is_convex(learner: Learner) -> bool:

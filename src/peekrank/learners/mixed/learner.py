@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import floor, isfinite
 from typing import Any, ClassVar
 
@@ -246,9 +246,21 @@ class Mixed:
 
     def scores(self, state: MixedState, X: Features) -> Floats:
         """Return the mean gain of each item, for a missing score and no key."""
-        means = np.empty(len(X))
-        fill_scores(state, X, np.empty(len(state.x)), means)
+        means, rows, used = np.empty(len(X)), np.full(len(X), -1), int(state.items.used[0])
+        items = state.items.pairs[:used, 1]
+        rows[items[items < len(X)]] = np.flatnonzero(items < len(X))  # the table may be read-only and not indexed
+        fill_scores(state, X, rows, np.empty(len(state.x)), means)
         return means
+
+    def gains_from_scores(self, state: MixedState, scores: Floats) -> Floats:
+        """Return what the app's scores of a list add to the mean gain of each item."""
+        n = len(scores)
+        scratch = replace(self, cells=0).init(Shape(n, len(state.centre), 1))
+        for kept, copied in zip(state.recent, scratch.recent, strict=True):
+            copied[:] = kept
+        set_scores(scratch, scores, np.arange(n))
+        added: Floats = state.unit * (scratch.columns @ state.model.w[-2:])
+        return added
 
     def validate_state(self, state: MixedState) -> None:
         """Raise ValueError if a state read from a file is invalid."""

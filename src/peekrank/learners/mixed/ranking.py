@@ -11,7 +11,7 @@ from peekrank.kernels.exploration import (
     fill_exploration_probs,
     sample_position,
 )
-from peekrank.kernels.pair_table import find, reindex
+from peekrank.kernels.pair_table import reindex
 from peekrank.kernels.sorting import move_up, sort_descending
 from peekrank.kernels.triangular import BLOCK, block_dot, solve_transposed
 from peekrank.kernels.vectors import all_finite
@@ -179,9 +179,8 @@ def off_policy(s: MixedState, X: Features, ranking: Ints, propensities: Floats, 
 
 
 @kernel
-def fill_scores(s: MixedState, X: Features, cx: Floats, out: Floats) -> None:
-    """Fill in the mean gain of each item, for a missing score and no key."""
-    reindex(s.items)
+def fill_scores(s: MixedState, X: Features, rows: Ints, cx: Floats, out: Floats) -> None:
+    """Fill in the mean gain of each item, given its row of sums, for a missing score and no key."""
     d, columns = len(s.centre), len(s.model.w)
     first = columns - n_columns(s)
     for item in range(len(X)):
@@ -189,5 +188,5 @@ def fill_scores(s: MixedState, X: Features, cx: Floats, out: Floats) -> None:
         for j in range(d):
             cx[first + j] = X[item, j] - s.centre[j]
         cx[columns - OWN_COLUMNS] = 1
-        base, _ = given_weights(s, s.model, find(s.items, 0, item), -1, -1, cx)
+        base, _ = given_weights(s, s.model, rows[item], -1, -1, cx)
         out[item] = s.lowest + s.unit * (base + block_dot(cx, s.model.w) + 0.5)
