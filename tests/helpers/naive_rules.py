@@ -1,8 +1,8 @@
-"""Rules in plain Python: what a list becomes, and the law of play of an agent by trying all of its first uniform."""
+"""Rules in plain Python: what a list becomes, and the law of play of an agent over its first uniform."""
 
 from __future__ import annotations
 
-from itertools import permutations, product
+from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
@@ -21,12 +21,13 @@ def obey(wanted: List, rules: Rules, groups: dict[int, int], answers: dict[int, 
     pins = {p - 1: item for p, item in rules.pins if item in wanted and p <= n}
     new = {item for item in wanted if answers[item] < rules.new_below}
 
-    def allowed(shown: dict[int, int]) -> bool:
-        if rules.new and sum(item in new for p, item in shown.items() if p < rules.new.within) > rules.new.n:
-            return False
-        if rules.group:
-            within = [groups[item] for p, item in shown.items() if p < rules.group.within]
-            return all(within.count(g) <= rules.group.n for g in within)
+    def fits(item: int, p: int, shown: dict[int, int]) -> bool:
+        if rules.group and p < rules.group.within:
+            ours = [groups[other] for q, other in shown.items() if q < rules.group.within]
+            if ours.count(groups[item]) >= rules.group.n:
+                return False
+        if rules.new and item in new and p < rules.new.within:
+            return sum(other in new for q, other in shown.items() if q < rules.new.within) < rules.new.n
         return True
 
     shown, relaxed = dict(pins), 0
@@ -34,19 +35,14 @@ def obey(wanted: List, rules: Rules, groups: dict[int, int], answers: dict[int, 
         if p in pins:
             continue
         left = [item for item in wanted if item not in shown.values()]
-        fitting = [item for item in left if allowed(shown | {p: item}) or not _counts(p, item, rules, new)]
+        fitting = [item for item in left if fits(item, p, shown)]
         relaxed += not fitting
         shown[p] = (fitting or left)[0]
     return tuple(shown[p] for p in range(n)), relaxed
 
 
-def _counts(p: int, item: int, rules: Rules, new: set[int]) -> bool:
-    """Whether an item at a position counts for a limit."""
-    return bool((rules.group and p < rules.group.within) or (rules.new and item in new and p < rules.new.within))
-
-
 def could_lose(shown: List, own: List, measure: LinearMeasure) -> float:
-    """The largest loss against the app's own order over all relevances from 0 to 1, as a share of the best value."""
+    """The largest loss against the app's own order over all 0/1 relevances, as a share of the best value."""
     n, sign = len(own), 1 if measure.higher_is_better else -1
     weights = sign * measure.discount(n)
     weights = weights - min(0.0, weights[-1])
@@ -60,7 +56,9 @@ def could_lose(shown: List, own: List, measure: LinearMeasure) -> float:
 
 def law(agent: Agent, **call: Any) -> tuple[dict[List, float], list[Decision]]:
     """The probability of each list that the next call may show, by trying all values of the first uniform."""
-    parts = dict(arrays_of(agent._state)) | agent._counts._asdict()
+    parts = dict(arrays_of(agent._state)) | {
+        f"counts.{name}": one for name, one in agent._counts._asdict().items()
+    }
     kept = {name: array.copy() for name, array in parts.items()}
     decisions: dict[List, Decision] = {}
     n = len(call["available"]) if call.get("available") is not None else None
@@ -83,14 +81,9 @@ def law(agent: Agent, **call: Any) -> tuple[dict[List, float], list[Decision]]:
     finally:
         enumeration._CONTEXTS = contexts
     found: dict[List, float] = {}
-    for low, high in zip(edges[:-1], edges[1:], strict=True):
+    for low, high in pairwise(edges.tolist()):
         ranking = shown(np.array([(low + high) / 2]))
         found[ranking] = found.get(ranking, 0.0) + high - low
     for name, array in kept.items():
         parts[name][...] = array
     return found, list(decisions.values())
-
-
-def orders(n: int) -> list[List]:
-    """All orders of n items."""
-    return list(permutations(range(n)))
