@@ -17,10 +17,10 @@ from peekrank.types import Features, Floats, Ints, Kernels, State
 
 FREE = -1  # a position without a pin
 STEPS = 8  # of the leash, from the app's order to the learner's
-# Numbers of the rules; a limit within 0 positions is none
+# Numbers of the rules: PINNED is the last pinned position, from 1; a limit within 0 positions is none
 PLACE, PINNED, GROUP_N, GROUP_WITHIN, NEW_N, NEW_WITHIN, NEW_BELOW, LEASHED = range(8)
 EXPLORE, LEASH = range(2)  # shares
-RELAXED, FOLLOWED = range(2)  # results: positions that break a limit, steps that the leash allowed
+RELAXED, FOLLOWED, CALLS = range(3)  # results: positions that break a limit, steps that the leash allowed
 
 
 class RuleMemory(NamedTuple):
@@ -43,7 +43,7 @@ class RuleMemory(NamedTuple):
     places: Ints
     keys: Floats
     order: Ints
-    taken: Ints
+    taken: Ints  # the last call of `obey` that placed the row
     counted: Ints  # items of each group so far
     stamps: Ints
     sorting: SortSpace
@@ -61,7 +61,7 @@ def rule_memory(room: int, weights: Floats) -> RuleMemory:
         pins=pins,
         groups=groups,
         own=own,
-        results=np.zeros(2, np.int64),
+        results=np.zeros(3, np.int64),
         probs=np.zeros(room),
         learned=learned,
         wanted=wanted,
@@ -92,34 +92,34 @@ def obey(r: RuleMemory, counts: Counts, items: Ints, wanted: Ints, upto: int, ou
     excludes or, if there is none, the first row. Return the number of positions for which there was none.
     """
     n, numbers, taken, counted = len(wanted), r.numbers, r.taken, r.counted
-    pinned, by_group, by_new = numbers[PINNED] == 1, numbers[GROUP_WITHIN], numbers[NEW_WITHIN]
-    if not pinned and by_group == 0 and by_new == 0:
+    pinned, by_group, by_new = numbers[PINNED], numbers[GROUP_WITHIN], numbers[NEW_WITHIN]
+    if pinned == 0 and by_group == 0 and by_new == 0:
         copy(wanted[:upto], out)
         return 0
     new = relaxed = first = 0
-    for row in range(n):
-        taken[row] = 0
-        counted[row] = 0
-    if pinned:
-        for p in range(n):
-            row = r.pins[p]
-            if row != FREE:
-                taken[row] = 1
-                if p < by_group:
-                    counted[r.groups[row]] += 1
-                if p < by_new and _is_new(r, counts, items[row]):
-                    new += 1
+    r.results[CALLS] += 1
+    call = r.results[CALLS]
+    if by_group > 0:
+        counted[:n] = 0
+    for p in range(pinned):
+        row = r.pins[p]
+        if row != FREE:
+            taken[row] = call
+            if p < by_group:
+                counted[r.groups[row]] += 1
+            if p < by_new and _is_new(r, counts, items[row]):
+                new += 1
     for p in range(upto):
-        if pinned and r.pins[p] != FREE:
+        if p < pinned and r.pins[p] != FREE:
             out[p] = r.pins[p]
             continue
-        while taken[wanted[first]] == 1:
+        while taken[wanted[first]] == call:
             first += 1
         chosen = wanted[first]
         if p < by_group or p < by_new:
             j = first
             while j < n and not (
-                taken[wanted[j]] == 0
+                taken[wanted[j]] != call
                 and (p >= by_group or counted[r.groups[wanted[j]]] < numbers[GROUP_N])
                 and (p >= by_new or new < numbers[NEW_N] or not _is_new(r, counts, items[wanted[j]]))
             ):
@@ -132,7 +132,7 @@ def obey(r: RuleMemory, counts: Counts, items: Ints, wanted: Ints, upto: int, ou
                 counted[r.groups[chosen]] += 1
             if p < by_new and _is_new(r, counts, items[chosen]):
                 new += 1
-        taken[chosen] = 1
+        taken[chosen] = call
         out[p] = chosen
     return relaxed
 
@@ -189,7 +189,7 @@ def _add_list(r: RuleMemory, k: int, probability: float, stamp: int, propensitie
 _set_items: Callable[[State, Ints], None] = unspecialised
 _rank: Callable[[State, Features, Floats, Ints, Floats], None] = unspecialised
 _mixture: Callable[[State, Features, int, Floats], None] = unspecialised
-_component: Callable[[State, int, Ints], None] = unspecialised
+_component: Callable[[State, int, int, Ints], None] = unspecialised
 _off_policy: Callable[[State, Features, Ints, Floats, Floats], None] = unspecialised
 
 
@@ -239,7 +239,7 @@ def _rank_ruled(
     if total > r.shares[EXPLORE]:
         for p in range(n):
             probs[p] *= r.shares[EXPLORE] / total
-    _component(state, -1, r.learned[:n])
+    _component(state, -1, n, r.learned[:n])
     if not is_permutation(r.learned[:n], memory.seen):
         raise ValueError("the learner's component kernel fills a ranking with something else than its items")
     _fill_base(r, memory.counts, items, n)
@@ -249,10 +249,13 @@ def _rank_ruled(
     for p in range(k):
         propensities[base[p]] = 1
     copy(base, ranking)
+    rows = min(n, k + r.numbers[PINNED])  # of a list, that decide on its first k
+    if leashed or r.numbers[GROUP_WITHIN] > 0 or r.numbers[NEW_WITHIN] > 0:
+        rows = n
     for i in range(n):
         if probs[i] == 0:
             continue
-        _component(state, i, wanted)
+        _component(state, i, n if i == position else rows, wanted)
         if r.results[FOLLOWED] == STEPS:
             move_up(wanted, k - 1, place)
         else:

@@ -46,6 +46,9 @@ class Limits(NamedTuple):
     own: Ints | None  # rows in the app's order
 
 
+_NO_LIMITS = Limits((), None, None, None, None)
+
+
 class Ruled:
     """Rules of an agent. `begin` and `limits` check what a call adds, and `rank` draws a list."""
 
@@ -60,6 +63,9 @@ class Ruled:
             raise ValueError(f"leash: {measure} has no weights of positions")
         self._measure = measure
         self._pins, self._mixed = as_pins(self._rules.pins), not self._rules.only_block
+        self._standing = RuledCall(
+            self._pins, frozenset(), as_blocked(self._rules.blocked), self._mixed, self._rules.leash is not None
+        )
         self._room = 0
         self._entry: Callable[..., int] | None = None
         self._memory: RuleMemory
@@ -67,6 +73,8 @@ class Ruled:
 
     def begin(self, pins: Pins | None, blocked: Iterable[int] | None, groups: ArrayLike | None) -> RuledCall:
         """Return the rules of a call. Raises ValueError if they contradict each other or need another learner."""
+        if pins is None and blocked is None and groups is None and self._rules.group is None:
+            return self._standing
         rules, found, required = self._rules, self._pins, frozenset[int]()
         if groups is not None and rules.group is None:
             raise ValueError("groups: the agent has no rule for groups; make it with rules=Rules(group=...)")
@@ -92,6 +100,8 @@ class Ruled:
     ) -> Limits:
         """Return the rules by row of a list. Raises ValueError if the list cannot obey what the call says."""
         n, rules = len(items), self._rules
+        if not (call.listed or call.pins):
+            return _NO_LIMITS
         said = by_row = own = pinned = None
         if groups is not None and context is not None:
             said = np.unique(rows_of(groups, n, "groups"), return_inverse=True)[1].astype(np.int64)
@@ -135,12 +145,12 @@ class Ruled:
         ):
             if values is not None:
                 array[: len(values)] = values
-        memory.numbers[PINNED] = limits.pinned is not None
+        memory.numbers[PINNED] = 0 if limits.pinned is None else max(limits.pins)[0]
         first, *rest = arguments
         if self._entry is None:
             self._entry = compile_for(ruled_entry_point(self._learner.kernels), first, self._address, *rest)
         number = self._entry(first, self._address, *rest)
-        relaxed, followed = memory.results.tolist()
+        relaxed, followed, _ = memory.results.tolist()
         self.n_relaxed += relaxed > 0
         return number, Applied(limits.pins, limits.said, relaxed, followed / STEPS)
 

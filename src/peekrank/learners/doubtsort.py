@@ -28,7 +28,7 @@ from peekrank.kernels.item_stats import (
     set_items,
     update_from_feedback,
 )
-from peekrank.kernels.sorting import move_up, sort_descending
+from peekrank.kernels.sorting import copy_moved, move_up, sort_descending
 from peekrank.kernels.vectors import copy
 from peekrank.learners._shared import (
     PERSISTENT_STATS,
@@ -155,10 +155,13 @@ def _arrange(s: DoubtSortState, ranking: Ints, position: int, begin: int, end: i
 
 
 @kernel
-def _component(s: DoubtSortState, position: int, ranking: Ints) -> None:
+def _component(s: DoubtSortState, position: int, upto: int, ranking: Ints) -> None:
     n = len(ranking)
     k = min(s.k, n)
     begin, end = _tied(s.weights, k, n)
+    if end - begin == 1:
+        copy_moved(s.rows, position, k - 1, upto, ranking)
+        return
     copy(s.rows[:n], ranking)
     _arrange(s, ranking, position, begin, end, k)
 

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from peekrank._jit import kernel
 from peekrank._util.validate import check_int, check_unit
 from peekrank.kernels.item_stats import ItemStats, average, mean, new_stats, set_items, update_from_feedback
-from peekrank.kernels.sorting import SortSpace, move_up, sort_descending, sort_space
-from peekrank.kernels.vectors import copy
+from peekrank.kernels.sorting import SortSpace, copy_moved, move_up, sort_descending, sort_space
 from peekrank.learners._shared import (
     PERSISTENT_STATS,
     check_counts,
@@ -79,10 +78,8 @@ def _mixture(s: GreedyState, X: Features, place: int, probs: Floats) -> None:
 
 
 @kernel
-def _component(s: GreedyState, position: int, ranking: Ints) -> None:
-    copy(s.rows[: len(ranking)], ranking)
-    if position >= 0:
-        move_up(ranking, position, s.k - 1)
+def _component(s: GreedyState, position: int, upto: int, ranking: Ints) -> None:
+    copy_moved(s.rows, position, s.k - 1, upto, ranking)
 
 
 @kernel

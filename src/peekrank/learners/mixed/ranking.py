@@ -12,7 +12,7 @@ from peekrank.kernels.exploration import (
     sample_position,
 )
 from peekrank.kernels.pair_table import find, reindex
-from peekrank.kernels.sorting import move_up, sort_descending
+from peekrank.kernels.sorting import copy_moved, move_up, sort_descending
 from peekrank.kernels.triangular import BLOCK, block_dot, solve_transposed
 from peekrank.kernels.vectors import all_finite, any_positive, copy
 from peekrank.learners.mixed.fit import LU_SCORED, update_from_answers
@@ -147,11 +147,9 @@ def mixture(s: MixedState, X: Features, place: int, probs: Floats) -> None:
 
 
 @kernel
-def component(s: MixedState, position: int, ranking: Ints) -> None:
+def component(s: MixedState, position: int, upto: int, ranking: Ints) -> None:
     """Fill in the list that explores the item at a position, -1 for none."""
-    copy(s.order[: len(ranking)], ranking)
-    if position >= 0:
-        move_up(ranking, position, s.k - 1)
+    copy_moved(s.order, position, s.k - 1, upto, ranking)
 
 
 @kernel
