@@ -16,7 +16,7 @@ _HOMES = {
     "_jit": ("kernel",),
     "advice": ("advise", "advise_surrogate"),
     "checks": ("CheckError", "check_learner", "check_measure", "check_stream", "check_surrogate"),
-    "engine": ("Agent", "play", "replay", "simulate"),
+    "engine": ("Agent", "AtMost", "Rules", "play", "replay", "simulate"),
     "experiments.experiment": ("Experiment",),
     "experiments.runs": ("run",),
     "games.analysis": ("analyse",),

@@ -7,6 +7,8 @@ from peekrank.checks import check_measure as check_measure
 from peekrank.checks import check_stream as check_stream
 from peekrank.checks import check_surrogate as check_surrogate
 from peekrank.engine import Agent as Agent
+from peekrank.engine import AtMost as AtMost
+from peekrank.engine import Rules as Rules
 from peekrank.engine import play as play
 from peekrank.engine import replay as replay
 from peekrank.engine import simulate as simulate
@@ -92,6 +94,7 @@ __all__ = [
     "AUCLoss",
     "Adversary",
     "Agent",
+    "AtMost",
     "Auto",
     "Available",
     "AveragePrecision",
@@ -126,6 +129,7 @@ __all__ = [
     "ReciprocalRank",
     "Ridge",
     "Rounds",
+    "Rules",
     "SetFTRL",
     "Shape",
     "SmoothDCG",

@@ -72,6 +72,15 @@ class Rounds(NamedTuple):
     keys: Ints | None = None
 
 
+class Applied(NamedTuple):
+    """What `peekrank.engine.rules` did to a list."""
+
+    pins: tuple[tuple[int, int], ...]  # position (from 1) and item, of the pins that had an effect
+    groups: Ints | None  # of the items, in the order of the app's list
+    relaxed: int  # positions at which a limit could not be met
+    followed: float  # share of the learner's order that the leash allowed
+
+
 class Decision(NamedTuple):
     """A ranking to show, with everything the learner needs to use the feedback, however late it arrives.
 
@@ -81,7 +90,7 @@ class Decision(NamedTuple):
     If only some items were available, `items` holds them in ascending order, `ranking` permutes them, and
     ``propensities[i]`` belongs to ``items[i]``. `round` is the agent's number of rankings so far, from 1. `key` is
     the key of the list, and `listed` holds the rows in the order in which the app gave them, with `scores` in the
-    same order, if there were scores.
+    same order, if there were scores. `applied` says what rules did, if there were rules.
     """
 
     features: Features
@@ -93,6 +102,7 @@ class Decision(NamedTuple):
     key: int | None = None
     scores: Floats | None = None
     listed: Ints | None = None
+    applied: Applied | None = None
 
     @property
     def explored(self) -> bool:
@@ -145,6 +155,13 @@ class Kernels(NamedTuple):
     estimates and is deterministic; the second turns it into the ranking to show. Members that are not the champion
     of a round call only ``exploit``.
 
+    ``mixture(state, X, place, probs)`` and ``component(state, position, upto, ranking)`` are for learners that
+    show the best list or, with some probability, a list that explores one item. `peekrank.engine.rules` needs them, and
+    ``off_policy``. The first is called after ``rank`` and fills in the probability of exploring the item at each
+    position, priced for moving it up to position `place` (from 0, below k); for place k - 1 these are the
+    probabilities of ``rank``. The second fills in the list that explores the item at `position`, which it puts at
+    position k - 1, or the best list for -1; at least its first `upto` positions.
+
     `counts_rounds` says that ``rank`` changes the persistent state, if only by counting rounds. Such a learner
     cannot be rebuilt from feedback alone.
     """
@@ -159,6 +176,8 @@ class Kernels(NamedTuple):
     explore: Callable[[State, Features, Floats, Ints, Floats], None] | None = None
     set_key: Callable[[State, int], None] | None = None
     set_scores: Callable[[State, Floats, Ints], None] | None = None
+    mixture: Callable[[State, Features, int, Floats], None] | None = None
+    component: Callable[[State, int, int, Ints], None] | None = None
 
 
 @runtime_checkable

@@ -6,12 +6,15 @@ learner sees the feedback about its top k items and nothing else.
 
 from peekrank.engine.agent import Agent
 from peekrank.engine.replay import replay
+from peekrank.engine.rules import AtMost, Rules
 from peekrank.engine.simulation import LearningStoppedWarning, play, run_agents, simulate, simulate_all
 from peekrank.engine.validation import Seed, make_rng, problem_shape
 
 __all__ = [
     "Agent",
+    "AtMost",
     "LearningStoppedWarning",
+    "Rules",
     "Seed",
     "make_rng",
     "play",

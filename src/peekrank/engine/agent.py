@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -13,9 +13,6 @@ from peekrank._util.text import pluralize
 from peekrank.engine import serialization
 from peekrank.engine.context import NO_KEY, Context, as_context, as_key
 from peekrank.engine.entry_points import (
-    BAD_FEATURES,
-    BAD_TOKEN,
-    NO_PERMUTATION,
     WELL,
     are_uniform,
     context_entry_point,
@@ -23,11 +20,13 @@ from peekrank.engine.entry_points import (
     no_counts,
     off_policy_entry_point,
 )
+from peekrank.engine.ruled import Ruled, RuledCall
+from peekrank.engine.rules import Pins, Rules
 from peekrank.engine.state import AgentState
 from peekrank.engine.uniforms import Uniforms
 from peekrank.engine.validation import Seed, abbreviate, as_array, as_ranking, problem_shape
 from peekrank.spec import format_spec
-from peekrank.types import Decision, Features, Floats, HasAgent, Ints, Learner, RealAnswers, Shape
+from peekrank.types import Decision, Floats, HasAgent, Ints, Learner, Shape
 
 
 class Agent(AgentState):
@@ -48,6 +47,8 @@ class Agent(AgentState):
         Number of features of an item; 0 for a fixed set of items.
     seed
         A number, or a NumPy generator from ``default_rng``, which other code may share.
+    rules
+        Limits that all lists obey. Raises ValueError if the learner cannot obey them exactly.
 
     >>> from peekrank import Agent, RTop1F
     >>> from peekrank.measures import DCG
@@ -60,12 +61,15 @@ class Agent(AgentState):
     <Agent of rtop1f:measure=dcg,horizon=1000, m=5, k=1: 1 round, 1 answer>
     """
 
-    def __init__(self, learner: Learner, *, m: int, k: int, d: int = 0, seed: Seed = 0) -> None:
+    def __init__(
+        self, learner: Learner, *, m: int, k: int, d: int = 0, seed: Seed = 0, rules: Rules | None = None
+    ) -> None:
         super().__init__(learner, problem_shape(learner, m=m, k=k, d=d))
         self._random, self._default_n_uniforms = (
             Uniforms(learner.n_uniforms(self.shape), seed),
             learner.n_uniforms(self.shape),
         )
+        self._ruled = Ruled(learner, self.shape, rules)
         self._token_shape = (learner.token_size(self.shape),)
         self._no_propensities, self._answer = np.empty(0), np.empty(1)
         self._featured, self._seen, self._latest = d > 0, self.shape.k, 0
@@ -74,7 +78,6 @@ class Agent(AgentState):
             learner.kernels.counts_rounds,
         )
         self._has_context = learner.kernels.set_key is not None or learner.kernels.set_scores is not None
-        self._range = learner.answer_range if isinstance(learner, RealAnswers) else None
         self._set_context: Callable[..., None] = self._first_set_context
         self._rank: Callable[..., int] = self._first_rank
         self._update: Callable[..., int] = self._first_update
@@ -139,6 +142,9 @@ class Agent(AgentState):
         scores: ArrayLike | None = None,
         key: int | None = None,
         uniforms: Floats | None = None,
+        pins: Pins | None = None,
+        blocked: Iterable[int] | None = None,
+        groups: ArrayLike | None = None,
     ) -> Decision:
         """Choose the ranking to show next.
 
@@ -159,7 +165,18 @@ class Agent(AgentState):
         uniforms
             The random numbers of this round, `n_uniforms` values from [0, 1), for callers who derive them from the
             record numbers of a log (`kernels.philox`). None means that the agent's own generator draws them.
+        pins, blocked
+            Pinned and blocked items of this list, in addition to those of the rules. See `Rules`.
+        groups
+            Group of each item, in the order of `available`, for rules that limit groups.
         """
+        ruled: RuledCall | None = None
+        if self._ruled.always or pins is not None or blocked is not None or groups is not None:
+            ruled = self._ruled.begin(pins, blocked, groups)
+            if ruled.blocked:
+                available, features, scores, groups = self._unblocked(
+                    ruled.blocked, available, features, scores, groups
+                )
         X, items, subset = self._no_features, self._everyone, None
         if self._by_item or available is not None:
             subset = self._available(available)
@@ -169,27 +186,36 @@ class Agent(AgentState):
             X = self._features_of(np.array(features, np.float32), available, subset)  # a copy for late feedback
             self._check_features(X, "features")
         n, context = len(X), None
-        if self._has_context or scores is not None or key is not None:
+        if self._has_context or scores is not None or key is not None or (ruled and ruled.listed):
             context = as_context(self.learner, key, scores, available, items if self._by_item else items[:n])
         ranking, token = _empty(n, _INT), _zeros(self._token_shape)
         propensities = _empty(n) if self._says_propensities else self._no_propensities
+        limits = None
+        if ruled and ruled.mixed:
+            limits = self._ruled.limits(
+                ruled, items[:n], context, groups, has_order=available is not None or not self._by_item
+            )
         rows = None if uniforms is None else self._uniforms_row(uniforms, n)
         with self._lock:
             if rows is None:
                 rows, row = self._random.next(self._n_uniforms(n) if self._by_item else self._default_n_uniforms)
             else:
                 row = 0
-            if context is not None:
+            if context is not None and self._has_context:
                 self._set_context(self._memory, *context)
-            number = self._rank(self._memory, items, X, rows, row, ranking, token, propensities)
+            arguments = (self._memory, items, X, rows, row, ranking, token, propensities)
+            if limits is None:
+                number, applied = self._rank(*arguments), None
+            else:
+                number, applied = self._ruled.rank(limits, self._room, *arguments)
             self._latest = abs(number)
         if subset is not None:
             ranking = subset[ranking]
         _set_write(ranking, 0)  # a decision must not change after it was shown
         if number < 0:
-            return _new_tuple(Decision, (X, ranking, token, None, subset, -number, *_said(context)))
+            return _new_tuple(Decision, (X, ranking, token, None, subset, -number, *_said(context), None))
         _set_write(propensities, 0)
-        return _new_tuple(Decision, (X, ranking, token, propensities, subset, number, *_said(context)))
+        return _new_tuple(Decision, (X, ranking, token, propensities, subset, number, *_said(context), applied))
 
     def override(self, decision: Decision, ranking: ArrayLike, propensities: ArrayLike | None = None) -> Decision:
         """Replace the latest decision's ranking by the one that was actually shown, so that the learner can learn.
@@ -265,7 +291,7 @@ class Agent(AgentState):
         """
         parts: Any = decision  # untrusted: all of it is checked below
         grades: Any = feedback
-        X, ranking, token, _, subset, number, key, _, _ = parts
+        X, ranking, token, _, subset, number, key, *_ = parts
         if self._clocked and not (1 <= number <= self._latest or 1 <= number <= self.rounds):
             raise ValueError(
                 f"this decision is of round {number}, but this agent has ranked {pluralize(self.rounds, 'time')}: "
@@ -309,40 +335,22 @@ class Agent(AgentState):
         if code != WELL:
             self._raise_error(code, X, ranking, token, np.array(grades, _FLOAT))
 
-    def _real_answers(self, feedback: ArrayLike, n: int) -> Floats:
-        """Return the learner's value of each answer. Raises ValueError unless all are in its range, or NaN."""
-        answers: Floats = as_array(feedback, np.float64, (min(self.shape.k, n),), "feedback")
-        low, high = self._range or (0.0, 0.0)
-        for p, answer in enumerate(answers):
-            if not (np.isnan(answer) or low <= answer <= high):
-                raise ValueError(
-                    f"feedback[{p}] = {answer}: must be a number from {low:g} to {high:g}, or NaN if there was no "
-                    f"feedback"
-                )
-        values: Floats = self.learner.transform_feedback(answers)
-        return as_array(values, np.float64, answers.shape, "transformed feedback")
-
-    def _raise_error(self, code: int, X: Features, ranking: Ints, token: Floats, answers: Floats) -> None:
-        """Raise the ValueError for a code that the compiled update returned."""
-        if code == BAD_FEATURES:
-            self._check_features(X, "features of the decision")
-        if code == NO_PERMUTATION:
-            raise ValueError(
-                f"ranking of the decision {abbreviate(ranking)}: must hold each of 0 to {len(X) - 1} once"
-            )
-        if code == BAD_TOKEN:
-            raise ValueError(f"token of the decision {abbreviate(token)}: must hold finite numbers")
-        raise ValueError(
-            f"feedback[{code}] = {answers[code]}: must be a whole number from 0 to "
-            f"{len(self._grades) - 1}, or NaN if there was no feedback"
-        )
-
     def __repr__(self) -> str:
         """Return the learner, the shape, and the numbers of rounds and answers."""
         m, d, k = self.shape
         shape = f"m={m}, k={k}" + (f", d={d}" if d else "")
         counts = f"{pluralize(self.rounds, 'round')}, {pluralize(self.n_feedback, 'answer')}"
         return f"<Agent of {format_spec(self.learner)}, {shape}: {counts}>"
+
+    @property
+    def rules(self) -> Rules | None:
+        """Return the rules of all lists, or None."""
+        return self._ruled.rules
+
+    @property
+    def n_relaxed(self) -> int:
+        """Return the number of lists, since the agent was made or loaded, in which a limit could not be met."""
+        return self._ruled.n_relaxed
 
     def reseed(self, seed: Seed) -> None:
         """Reseed the generator. A loaded copy otherwise draws the same random numbers as its original."""
@@ -360,7 +368,9 @@ class Agent(AgentState):
             if self._room > self.shape.m:
                 state, counts = self.learner.init(self.shape), no_counts(self.shape.m, self.shape.m)
                 serialization.copy_persistent(self.learner, self._state, self._counts, state, counts)
-            return serialization.dump(self.learner, self.shape, state, counts, self._random.rewound_generator())
+            return serialization.dump(
+                self.learner, self.shape, state, counts, self._random.rewound_generator(), self.rules
+            )
 
     @classmethod
     def load(cls, blob: bytes, learner: Learner | None = None) -> Agent:
@@ -376,7 +386,7 @@ class Agent(AgentState):
         saved = serialization.read(blob, learner)
         m, d, k = saved.shape
         try:
-            agent = cls(saved.learner, m=m, k=k, d=d, seed=saved.bits)
+            agent = cls(saved.learner, m=m, k=k, d=d, seed=saved.bits, rules=saved.rules)
         except (MemoryError, OverflowError) as error:
             reason = f"{m} items with {d} features do not fit in memory"
             raise ValueError(f"this saved agent cannot be restored: {reason}") from error

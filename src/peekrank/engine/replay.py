@@ -43,7 +43,15 @@ def replay(agent: Agent, log: Log) -> Agent:
             if items is not None and listed is not None:
                 X = X if len(items) == agent.shape.m else X[listed]
                 items = items[listed]
-            new = agent.rank(X if X.shape[1] else None, available=items, scores=decision.scores, key=decision.key)
+            applied = decision.applied
+            new = agent.rank(
+                X if X.shape[1] else None,
+                available=items,
+                scores=decision.scores,
+                key=decision.key,
+                pins=applied.pins if applied else None,
+                groups=applied.groups if applied else None,
+            )
             if not (np.array_equal(new.ranking, decision.ranking) and np.array_equal(new.token, decision.token)):
                 raise ValueError(
                     f"entry {number} of the log: replay ranks {new.ranking}, but the log has {decision.ranking}. "

@@ -18,12 +18,13 @@ from peekrank import __version__
 from peekrank._util.text import excerpt
 from peekrank._util.validate import check_int
 from peekrank.engine.entry_points import Counts
+from peekrank.engine.rules import Rules, as_json, from_json
 from peekrank.learners import learner as learner_named
 from peekrank.spec import format_spec
 from peekrank.types import Learner, Shape, State
 
 _MAGIC = b"PEEKRANK"
-_FORMAT = 2
+_FORMAT, _FORMAT_WITH_RULES = 2, 3  # what cannot read rules must not drop them
 _FORMAT_BYTES, _LENGTH_BYTES = 2, 4
 _DIGEST = slice(len(_MAGIC) + _FORMAT_BYTES, len(_MAGIC) + _FORMAT_BYTES + hashlib.sha256().digest_size)
 _MAX_COUNT = 2**53  # the largest count that a float represents exactly
@@ -41,10 +42,13 @@ class SavedAgent(NamedTuple):
     bits: np.random.BitGenerator
     names: list[str]
     numbers: bytes
+    rules: Rules | None
 
 
-def dump(learner: Learner, shape: Shape, state: State, counts: Counts, rng: np.random.Generator) -> bytes:
-    """Pack the persistent arrays of a state, the learner's specification, and the generator."""
+def dump(
+    learner: Learner, shape: Shape, state: State, counts: Counts, rng: np.random.Generator, rules: Rules | None
+) -> bytes:
+    """Pack the persistent arrays of a state, the learner's specification, the generator, and the rules."""
     bits: Any = rng.bit_generator.state
     if bits["bit_generator"] != "PCG64":
         raise ValueError(f"a {bits['bit_generator']} generator cannot be saved; use numpy.random.default_rng")
@@ -56,10 +60,13 @@ def dump(learner: Learner, shape: Shape, state: State, counts: Counts, rng: np.r
         "persistent": list(memory),
         "peekrank": __version__,
     }
+    if rules is not None:
+        about["rules"] = as_json(rules)
     text = json.dumps(about).encode()
     numbers = b"".join(array.astype(_portable(array)).tobytes() for array in memory.values())
     body = len(text).to_bytes(_LENGTH_BYTES, "big") + text + numbers
-    return _MAGIC + _FORMAT.to_bytes(_FORMAT_BYTES, "big") + hashlib.sha256(body).digest() + body
+    version = _FORMAT if rules is None else _FORMAT_WITH_RULES
+    return _MAGIC + version.to_bytes(_FORMAT_BYTES, "big") + hashlib.sha256(body).digest() + body
 
 
 def read(blob: bytes, learner: Learner | None = None) -> SavedAgent:
@@ -67,8 +74,8 @@ def read(blob: bytes, learner: Learner | None = None) -> SavedAgent:
     if not blob.startswith(_MAGIC):
         raise ValueError("these bytes are not a saved peekrank agent")
     version = int.from_bytes(blob[len(_MAGIC) : _DIGEST.start], "big")
-    if version != _FORMAT:
-        raise ValueError(f"this agent was saved in format {version}; this peekrank reads format {_FORMAT}")
+    if version not in (_FORMAT, _FORMAT_WITH_RULES):
+        raise ValueError(f"this agent was saved in format {version}; this peekrank reads formats 2 and 3")
     body = blob[_DIGEST.stop :]
     if hashlib.sha256(body).digest() != blob[_DIGEST]:
         raise ValueError("this saved agent is damaged: its content does not match its checksum")
@@ -79,7 +86,7 @@ def read(blob: bytes, learner: Learner | None = None) -> SavedAgent:
     names = about["persistent"]
     if not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
         raise ValueError("this saved agent is invalid: its arrays have no names")
-    return SavedAgent(parsed, shape, _generator(about["generator"]), names, numbers)
+    return SavedAgent(parsed, shape, _generator(about["generator"]), names, numbers, _rules(about, version))
 
 
 def fill(saved: SavedAgent, state: State, counts: Counts) -> None:
@@ -167,6 +174,15 @@ def _shape(numbers: object, learner: Learner, size: int) -> Shape:
     except ValueError as error:
         raise ValueError(f"this saved agent is invalid: {excerpt(str(error))}") from None
     return shape
+
+
+def _rules(about: dict[str, Any], version: int) -> Rules | None:
+    if ("rules" in about) != (version == _FORMAT_WITH_RULES):
+        raise ValueError("this saved agent is invalid: only format 3 has rules")
+    try:
+        return from_json(about["rules"]) if "rules" in about else None
+    except ValueError as error:
+        raise ValueError(f"this saved agent is invalid: {excerpt(str(error))}") from None
 
 
 def _generator(numbers: Any) -> np.random.BitGenerator:

@@ -13,6 +13,9 @@ from peekrank._util.fork import lock_of
 from peekrank._util.validate import check_int
 from peekrank.engine import serialization
 from peekrank.engine.entry_points import (
+    BAD_FEATURES,
+    BAD_TOKEN,
+    NO_PERMUTATION,
     Counts,
     Memory,
     are_known,
@@ -22,8 +25,19 @@ from peekrank.engine.entry_points import (
     read_only,
 )
 from peekrank.engine.summary import Summary
-from peekrank.engine.validation import abbreviate, as_array, as_ranking
-from peekrank.types import LARGEST_FEATURE, CanFail, Features, Floats, Ints, Learner, LinearScorer, Shape, State
+from peekrank.engine.validation import abbreviate, as_array, as_ranking, rows_of
+from peekrank.types import (
+    LARGEST_FEATURE,
+    CanFail,
+    Features,
+    Floats,
+    Ints,
+    Learner,
+    LinearScorer,
+    RealAnswers,
+    Shape,
+    State,
+)
 
 
 class AgentState:
@@ -42,6 +56,7 @@ class AgentState:
         self._lock: Any = lock_of(self)  # kernels release the GIL and share the state
         self._by_item = learner.kernels.set_items is not None  # whether it can rank any subset of its items
         grades = np.arange(learner.max_grade + 1.0)
+        self._range = learner.answer_range if isinstance(learner, RealAnswers) else None
         self._grades = as_array(
             learner.transform_feedback(grades), np.float64, grades.shape, "transformed feedback"
         )
@@ -184,12 +199,63 @@ class AgentState:
         X[np.searchsorted(subset, np.asarray(available))] = as_array(features, np.float32, X.shape, "features")
         return X
 
+    def _unblocked(
+        self,
+        blocked: tuple[int, ...],
+        available: ArrayLike | None,
+        features: ArrayLike | None,
+        scores: ArrayLike | None,
+        groups: ArrayLike | None,
+    ) -> tuple[ArrayLike | None, ...]:
+        """Return the available items without the blocked ones, with their features, scores and groups."""
+        listed = self._available(None) if available is None else np.asarray(available)
+        if listed is None:
+            listed = self._everyone[: self.shape.m]
+        keep, n = ~np.isin(listed, blocked), len(listed)
+        if keep.all():
+            return available, features, scores, groups
+        if not keep.any():
+            raise ValueError("nothing to rank: all items are blocked")
+        if features is not None and len(features := np.asarray(features)) != self.shape.m:
+            features = as_array(features, np.float32, (n, self.shape.d), "features")[keep]
+        if scores is not None:
+            scores = as_array(scores, np.float64, (n,), "scores")[keep]
+        return listed[keep], features, scores, None if groups is None else rows_of(groups, n, "groups")[keep]
+
     def _check_features(self, X: Features, name: str) -> None:
         if (item := self._check(X)) >= 0:
             raise ValueError(
                 f"{name} of item {item}, {abbreviate(X[item])}: must be finite numbers up to {LARGEST_FEATURE:g}; "
                 "scale them"
             )
+
+    def _real_answers(self, feedback: ArrayLike, n: int) -> Floats:
+        """Return the learner's value of each answer. Raises ValueError unless all are in its range, or NaN."""
+        answers: Floats = as_array(feedback, np.float64, (min(self.shape.k, n),), "feedback")
+        low, high = self._range or (0.0, 0.0)
+        for p, answer in enumerate(answers):
+            if not (np.isnan(answer) or low <= answer <= high):
+                raise ValueError(
+                    f"feedback[{p}] = {answer}: must be a number from {low:g} to {high:g}, or NaN if there was no "
+                    f"feedback"
+                )
+        values: Floats = self.learner.transform_feedback(answers)
+        return as_array(values, np.float64, answers.shape, "transformed feedback")
+
+    def _raise_error(self, code: int, X: Features, ranking: Ints, token: Floats, answers: Floats) -> None:
+        """Raise the ValueError for a code that the compiled update returned."""
+        if code == BAD_FEATURES:
+            self._check_features(X, "features of the decision")
+        if code == NO_PERMUTATION:
+            raise ValueError(
+                f"ranking of the decision {abbreviate(ranking)}: must hold each of 0 to {len(X) - 1} once"
+            )
+        if code == BAD_TOKEN:
+            raise ValueError(f"token of the decision {abbreviate(token)}: must hold finite numbers")
+        raise ValueError(
+            f"feedback[{code}] = {answers[code]}: must be a whole number from 0 to "
+            f"{len(self._grades) - 1}, or NaN if there was no feedback"
+        )
 
     def best_ranking(self, features: ArrayLike | None = None, *, available: ArrayLike | None = None) -> Ints:
         """Return the best ranking by the learner's current estimates, without counting a round or drawing numbers.

@@ -65,6 +65,14 @@ def abbreviate(array: NDArray[Any]) -> str:
     return excerpt(" ".join(str(array).split()), 200)
 
 
+def rows_of(values: ArrayLike, n: int, name: str) -> NDArray[Any]:
+    """Return values of any type, one for each item of a list. Raises ValueError if there are more or fewer."""
+    array = np.asarray(values)
+    if array.shape != (n,):
+        raise ValueError(f"{name} of shape {array.shape}: must be of shape ({n},)")
+    return array
+
+
 def as_array(values: ArrayLike | None, dtype: type[Any], shape: tuple[int, ...], name: str) -> NDArray[Any]:
     """Return values as an aligned, writable C array of this type. Raises ValueError if the shape differs."""
     array = np.ascontiguousarray(values, dtype=dtype)

@@ -140,6 +140,25 @@ def move_up(ranking: Ints, position: int, to: int) -> None:
 
 
 @kernel
+def copy_moved(order: Ints, position: int, to: int, upto: int, ranking: Ints) -> None:
+    """Fill the first `upto` positions of a ranking with an order in which `move_up` moves an item; -1 for none.
+
+    >>> ranking = np.empty(3, np.int64)
+    >>> copy_moved(np.array([4, 7, 9]), 2, 0, 3, ranking)
+    >>> ranking
+    array([9, 4, 7])
+    """
+    for p in range(upto if position < 0 else min(upto, to)):
+        ranking[p] = order[p]
+    if position >= 0 and to < upto:
+        ranking[to] = order[position]
+        for p in range(to + 1, min(upto, position + 1)):
+            ranking[p] = order[p - 1]
+        for p in range(position + 1, upto):
+            ranking[p] = order[p]
+
+
+@kernel
 def position_of(scores: Floats, item: int) -> int:
     """Return the position of an item in the descending order of scores, from 0; ties go by index.
 

@@ -42,6 +42,15 @@ def score(X: Features, w: Weights, out: Floats) -> None:
 
 
 @kernel
+def any_positive(numbers: Floats) -> bool:
+    """Return whether some number is above 0."""
+    for number in numbers:
+        if number > 0:
+            return True
+    return False
+
+
+@kernel
 def copy(numbers: NDArray[Any], out: NDArray[Any]) -> None:
     """Fill the first positions of `out` with all numbers."""
     for i in range(len(numbers)):

@@ -28,7 +28,8 @@ from peekrank.kernels.item_stats import (
     set_items,
     update_from_feedback,
 )
-from peekrank.kernels.sorting import move_up, sort_descending
+from peekrank.kernels.sorting import copy_moved, move_up, sort_descending
+from peekrank.kernels.vectors import copy
 from peekrank.learners._shared import (
     PERSISTENT_STATS,
     check_item_stats,
@@ -110,18 +111,24 @@ def _exploit(s: DoubtSortState, X: Features, ranking: Ints, token: Floats) -> No
 
 
 @kernel
+def _mixture(s: DoubtSortState, X: Features, place: int, probs: Floats) -> None:
+    n = len(probs)
+    if s.variant == _SAFE:
+        s.costs[:n] = s.largest * (s.weights[place] - s.weights[n - 1])
+    else:
+        fill_exploration_costs(s.means[:n], s.weights, place + 1, s.costs[:n])
+    end = _tied(s.weights, min(s.k, n), n)[1]
+    fill_exploration_probs(s.doubts[:n], s.widths[:n], s.costs[:n], end, s.share, probs)
+
+
+@kernel
 def _explore(s: DoubtSortState, X: Features, uniforms: Floats, ranking: Ints, token: Floats) -> None:
     n = len(ranking)
     k = min(s.k, n)
-    means, widths, explore_probs = s.means[:n], s.widths[:n], s.explore_probs[:n]
-    fill_doubts(means, widths, s.weights, s.doubts[:n], s.space)
-    if s.variant == _SAFE:
-        s.costs[:n] = s.largest * (s.weights[k - 1] - s.weights[n - 1])
-    else:
-        fill_exploration_costs(means, s.weights, k, s.costs[:n])
+    fill_doubts(s.means[:n], s.widths[:n], s.weights, s.doubts[:n], s.space)
+    _mixture(s, X, k - 1, s.explore_probs[:n])
     begin, end = _tied(s.weights, k, n)
-    fill_exploration_probs(s.doubts[:n], widths, s.costs[:n], end, s.share, explore_probs)
-    position = sample_position(explore_probs, end, uniforms[0])
+    position = sample_position(s.explore_probs[:n], end, uniforms[0])
     _arrange(s, ranking, position, begin, end, k)
     token[0] = position >= 0
 
@@ -145,6 +152,18 @@ def _arrange(s: DoubtSortState, ranking: Ints, position: int, begin: int, end: i
         ranking[begin + j] = s.rows[begin + order[j]]
     if position >= 0:
         move_up(ranking, end - 1, k - 1)
+
+
+@kernel
+def _component(s: DoubtSortState, position: int, upto: int, ranking: Ints) -> None:
+    n = len(ranking)
+    k = min(s.k, n)
+    begin, end = _tied(s.weights, k, n)
+    if end - begin == 1:
+        copy_moved(s.rows, position, k - 1, upto, ranking)
+        return
+    copy(s.rows[:n], ranking)
+    _arrange(s, ranking, position, begin, end, k)
 
 
 @kernel
@@ -235,6 +254,8 @@ class DoubtSort:
         off_policy=off_policy_unchanged,
         exploit=_exploit,
         explore=_explore,
+        mixture=_mixture,
+        component=_component,
     )
 
     def __post_init__(self) -> None:

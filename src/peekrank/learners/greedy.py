@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from peekrank._jit import kernel
 from peekrank._util.validate import check_int, check_unit
 from peekrank.kernels.item_stats import ItemStats, average, mean, new_stats, set_items, update_from_feedback
-from peekrank.kernels.sorting import SortSpace, move_up, sort_descending, sort_space
+from peekrank.kernels.sorting import SortSpace, copy_moved, move_up, sort_descending, sort_space
 from peekrank.learners._shared import (
     PERSISTENT_STATS,
     check_counts,
@@ -68,6 +68,18 @@ def _explore(s: GreedyState, X: Features, uniforms: Floats, ranking: Ints, token
 def _rank(s: GreedyState, X: Features, uniforms: Floats, ranking: Ints, token: Floats) -> None:
     _exploit(s, X, ranking, token)
     _explore(s, X, uniforms, ranking, token)
+
+
+@kernel
+def _mixture(s: GreedyState, X: Features, place: int, probs: Floats) -> None:
+    n = len(probs)
+    for p in range(n):
+        probs[p] = 0.0 if p < s.k else _epsilon(s) / n
+
+
+@kernel
+def _component(s: GreedyState, position: int, upto: int, ranking: Ints) -> None:
+    copy_moved(s.rows, position, s.k - 1, upto, ranking)
 
 
 @kernel
@@ -132,6 +144,8 @@ class Greedy:
         off_policy=off_policy_unchanged,
         exploit=_exploit,
         explore=_explore,
+        mixture=_mixture,
+        component=_component,
     )
 
     def __post_init__(self) -> None:

@@ -19,7 +19,9 @@ from peekrank.learners._shared import check_counts, check_numbers, discount_of
 from peekrank.learners.mixed.fit import HIGHEST, LOWEST, LU_PLAIN, LV_START
 from peekrank.learners.mixed.posterior import PRIOR_SLOPE, SCORE_PRIOR
 from peekrank.learners.mixed.ranking import (
+    component,
     fill_scores,
+    mixture,
     off_policy,
     propensities,
     rank,
@@ -55,7 +57,15 @@ _MAX_CELLS = 2**24
 _MAX_KEY = 2**62
 _MEMORY = 0.998  # factor of the twin's sums at each answer
 _UNKEYED = Kernels(
-    rank, update, propensities, set_items, counts_rounds=True, off_policy=off_policy, set_scores=set_scores
+    rank,
+    update,
+    propensities,
+    set_items,
+    counts_rounds=True,
+    off_policy=off_policy,
+    set_scores=set_scores,
+    mixture=mixture,
+    component=component,
 )
 _KEYED = _UNKEYED._replace(set_key=set_key)
 _MODEL = ("R", "ends", "z", "w", "prior", "raw", "cross", "rows", "base", "cells", "sums")

@@ -12,9 +12,9 @@ from peekrank.kernels.exploration import (
     sample_position,
 )
 from peekrank.kernels.pair_table import reindex
-from peekrank.kernels.sorting import move_up, sort_descending
+from peekrank.kernels.sorting import copy_moved, move_up, sort_descending
 from peekrank.kernels.triangular import BLOCK, block_dot, solve_transposed
-from peekrank.kernels.vectors import all_finite
+from peekrank.kernels.vectors import all_finite, any_positive, copy
 from peekrank.learners.mixed.fit import LU_SCORED, update_from_answers
 from peekrank.learners.mixed.posterior import fill_means, given_weights, item_noise, observe_features
 from peekrank.learners.mixed.score import keep_score
@@ -89,19 +89,19 @@ def _fill_widths(s: MixedState, n: int) -> None:
 
 
 @kernel
-def _pay(s: MixedState, n: int, k: int) -> None:
+def _pay(s: MixedState, k: int, place: int, probs: Floats) -> None:
     """Scale the probabilities so that exploration costs at most the floor and a share of what the order gains.
 
     The gain is that of the order over the app's, by the means. The cautious way pays the floor at the costs that
     the explored items would have if they were worth nothing.
     """
-    weights, probs, gained, spent, worst = s.weights, s.explore_probs, 0.0, 0.0, 0.0
+    weights, n, gained, spent, worst = s.weights, len(probs), 0.0, 0.0, 0.0
     for p in range(n):
         gained += weights[p] * (s.sorted_means[p] - s.means[s.app[p]])
         spent += probs[p] * s.costs[p]
         if p >= k:
             good = max(0.0, s.sorted_means[p] + 0.5)
-            worst += probs[p] * (s.costs[p] + (weights[k - 1] - weights[p]) * good)
+            worst += probs[p] * (s.costs[p] + (weights[place] - weights[p]) * good)
     floor = s.floor * (weights[0] - min(0.0, weights[n - 1]))
     if not s.safe:
         worst = spent
@@ -114,20 +114,42 @@ def _pay(s: MixedState, n: int, k: int) -> None:
 
 
 @kernel
+def _price(s: MixedState, k: int, place: int, probs: Floats) -> None:
+    """Fill in the probability of exploring the item at each position by moving it up to position `place`."""
+    n = len(probs)
+    fill_exploration_costs(s.sorted_means[:n], s.weights, place + 1, s.costs[:n])
+    fill_exploration_probs(s.doubts[:n], s.widths[:n], s.costs[:n], k, _SHARE / n, probs)
+    if s.scored[0] == 1:
+        _pay(s, k, place, probs)
+
+
+@kernel
 def _fill_probabilities(s: MixedState, n: int, k: int) -> bool:
     """Fill in the probability of exploring the item at each position; return False if none can be computed."""
-    means, widths, probs = s.sorted_means[:n], s.widths[:n], s.explore_probs[:n]
+    means, widths = s.sorted_means[:n], s.widths[:n]
     _fill_widths(s, n)
     if not all_finite(widths):
         return False
     for p in range(n):
         means[p] = s.means[s.order[p]]
     fill_doubts(means, widths, s.weights[:n], s.doubts[:n], s.space)
-    fill_exploration_costs(means, s.weights, k, s.costs[:n])
-    fill_exploration_probs(s.doubts[:n], widths, s.costs[:n], k, _SHARE / n, probs)
-    if s.scored[0] == 1:
-        _pay(s, n, k)
+    _price(s, k, k - 1, s.explore_probs[:n])
     return True
+
+
+@kernel
+def mixture(s: MixedState, X: Features, place: int, probs: Floats) -> None:
+    """Fill in the probabilities of exploration for another place, after `rank`."""
+    n = len(probs)
+    copy(s.explore_probs[:n], probs)
+    if place < s.k - 1 and any_positive(s.explore_probs[:n]):
+        _price(s, s.k, place, probs)
+
+
+@kernel
+def component(s: MixedState, position: int, upto: int, ranking: Ints) -> None:
+    """Fill in the list that explores the item at a position, -1 for none."""
+    copy_moved(s.order, position, s.k - 1, upto, ranking)
 
 
 @kernel

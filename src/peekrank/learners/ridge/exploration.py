@@ -12,9 +12,9 @@ from peekrank.kernels.exploration import (
     floor_probs,
     sample_position,
 )
-from peekrank.kernels.sorting import move_up, sort_descending
+from peekrank.kernels.sorting import copy_moved, move_up, sort_descending
 from peekrank.kernels.triangular import BLOCK, block_dot, solve, solve_transposed
-from peekrank.kernels.vectors import all_finite, copy, fill_normals
+from peekrank.kernels.vectors import all_finite, any_positive, copy, fill_normals
 from peekrank.learners.ridge.regression import observe_features
 from peekrank.learners.ridge.state import ONE, ROUNDS, RidgeState, answers_per_column, max_weight, noise_std
 from peekrank.types import Features, Floats, Ints
@@ -66,22 +66,46 @@ def _uniform_explore_rate(s: RidgeState, n: int) -> float:
 
 
 @kernel
+def _price(s: RidgeState, k: int, place: int, probs: Floats) -> None:
+    """Fill in the probability of exploring the item at each position by moving it up to position `place`."""
+    n = len(probs)
+    fill_exploration_costs(s.means[:n], s.weights[:n], place + 1, s.costs[:n])
+    fill_exploration_probs(s.doubts[:n], s.widths[:n], s.costs[:n], k, s.explore_rate, probs)
+    if s.uniform > 0:
+        floor_probs(probs, k, _uniform_explore_rate(s, n) / n)
+    if not all_finite(probs):
+        probs[:] = 0
+
+
+@kernel
+def mixture(s: RidgeState, X: Features, place: int, probs: Floats) -> None:
+    """Fill in the probabilities of exploration for another place, after `rank_by_doubt`."""
+    n = len(probs)
+    copy(s.explore_probs[:n], probs)
+    if place < s.k - 1 and any_positive(s.explore_probs[:n]):
+        for p in range(n):
+            s.sampled[s.order[p]] = s.widths[p]  # `explore_in_doubt` has reused the array
+        _price(s, s.k, place, probs)
+
+
+@kernel
+def component(s: RidgeState, position: int, upto: int, ranking: Ints) -> None:
+    """Fill in the list that explores the item at a position, -1 for none."""
+    copy_moved(s.order, position, s.k - 1, upto, ranking)
+
+
+@kernel
 def _explore(s: RidgeState, k: int, uniform: float, ranking: Ints) -> None:
     """Move the explored item, if any, to position k."""
     n = len(ranking)
-    means, widths, weights, explore_probs = s.means[:n], s.widths[:n], s.weights[:n], s.explore_probs[:n]
+    means, widths, explore_probs = s.means[:n], s.widths[:n], s.explore_probs[:n]
     _fill_widths(s, n)
     if not all_finite(s.sampled[:n]):
         return
     for p in range(n):
         means[p], widths[p] = s.scores[ranking[p]], s.sampled[ranking[p]]
-    fill_doubts(means, widths, weights, s.doubts[:n], s.space)
-    fill_exploration_costs(means, weights, k, s.costs[:n])
-    fill_exploration_probs(s.doubts[:n], widths, s.costs[:n], k, s.explore_rate, explore_probs)
-    if s.uniform > 0:
-        floor_probs(explore_probs, k, _uniform_explore_rate(s, n) / n)
-    if not all_finite(explore_probs):
-        explore_probs[:] = 0
+    fill_doubts(means, widths, s.weights[:n], s.doubts[:n], s.space)
+    _price(s, k, k - 1, explore_probs)
     position = sample_position(explore_probs, k, uniform)
     if position >= 0:
         move_up(ranking, position, k - 1)

@@ -15,8 +15,10 @@ from peekrank.kernels.sorting import sort_space
 from peekrank.kernels.triangular import BLOCK, aligned, panel, row_ends, whole_blocks
 from peekrank.learners._shared import check_numbers, off_policy_unchanged
 from peekrank.learners.ridge.exploration import (
+    component,
     exploit,
     explore_in_doubt,
+    mixture,
     off_policy,
     propensities,
     rank_by_doubt,
@@ -40,6 +42,8 @@ _BY_DOUBT = Kernels(
     off_policy=off_policy,
     exploit=exploit,
     explore=explore_in_doubt,
+    mixture=mixture,
+    component=component,
 )
 _BY_SAMPLING = Kernels(rank_by_sampling, update, counts_rounds=True, off_policy=off_policy_unchanged)
 _LARGEST = float(np.finfo(np.float32).max)

@@ -1,0 +1,473 @@
+"""Rules in lists: exact propensities by enumeration, rules that are kept, and the limit on losses."""
+
+from __future__ import annotations
+
+from copy import copy
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from helpers.naive_rules import could_lose, law, obey
+from peekrank import (
+    DCG,
+    UCB,
+    Agent,
+    AtMost,
+    Auto,
+    BlockFTRL,
+    Decision,
+    DoubtSort,
+    Greedy,
+    MarginFTRL,
+    Mixed,
+    Precision,
+    Ridge,
+    RTop1F,
+    Rules,
+    SumLoss,
+    Thompson,
+    Uniform,
+    replay,
+)
+from peekrank.engine.entry_points import no_counts
+from peekrank.engine.rule_kernels import FREE, rule_memory
+from peekrank.engine.rule_kernels import obey as obey_kernel
+from peekrank.engine.serialization import arrays_of
+from peekrank.types import Learner, LinearMeasure
+
+M = 5
+FEATURES = np.random.default_rng(3).normal(size=(M, 2))
+LEARNERS: list[Learner] = [
+    DoubtSort(DCG()),
+    DoubtSort(Precision(3, mean=False), variant="cautious"),
+    DoubtSort(SumLoss(), variant="safe"),
+    Greedy(DCG(), epsilon=0.6),
+    Ridge(explore_rate=0.2),
+    Mixed(),
+    Mixed(safe=True, floor=0.05),
+]
+RULES = {
+    "none": Rules(),
+    "pin": Rules(pins={1: 4}),
+    "pins": Rules(pins={2: 3, 4: 0}),
+    "group": Rules(group=AtMost(1, 2)),
+    "groups-and-pin": Rules(group=AtMost(1, 3), pins={3: 1}),
+    "share": Rules(explore=0.02),
+    "first": Rules(explore_at=1),
+    "first-share-pin": Rules(explore_at=1, explore=0.1, pins={1: 2}),
+    "leash": Rules(leash=0.05),
+    "short-leash": Rules(leash=0.0),
+    "leash-and-all": Rules(leash=0.1, explore_at=1, pins={2: 2}, group=AtMost(2, 4)),
+}
+BY_ITEM_RULES = {
+    "new": Rules(new=AtMost(1, 2), new_below=3),
+    "blocked": Rules(blocked=[1, 3]),
+    "blocked-new-leash": Rules(blocked=[0], new=AtMost(0, 3), new_below=2, leash=0.2),
+}
+GROUPS = [0, 1, 0, 2, 1]
+
+
+def is_by_item(learner: Learner) -> bool:
+    return learner.kernels.set_items is not None
+
+
+def call_of(learner: Learner, rules: Rules) -> dict[str, Any]:
+    """What a call needs, in an order that differs from what is learned."""
+    call: dict[str, Any] = {} if is_by_item(learner) else {"features": FEATURES}
+    if rules.leash is not None and is_by_item(learner):
+        call["available"] = [3, 0, 4, 2, 1]
+    if learner.kernels.set_scores is not None:
+        call["scores"] = [0.5, 0.9, 0.1, np.nan, 0.3]
+    if rules.group is not None:
+        call["groups"] = GROUPS
+    return call
+
+
+def lived(learner: Learner, k: int, rules: Rules, rounds: int) -> Agent:
+    """An agent after some rounds, some of them without answers."""
+    agent = Agent(learner, m=M, k=k, d=0 if is_by_item(learner) else 2, seed=5, rules=rules)
+    rng, call = np.random.default_rng(rounds), call_of(learner, rules)
+    for _ in range(rounds):
+        decision = agent.rank(**call)
+        answers = (rng.random(M) < np.linspace(0.9, 0.1, M)).astype(float)[decision.ranking[:k]]
+        answers[rng.random(len(answers)) < 0.2] = np.nan
+        agent.update(decision, answers)
+    return agent
+
+
+def own_order(call: dict[str, Any]) -> tuple[int, ...]:
+    """The app's own order; a missing score is in the middle."""
+    listed = np.array(call.get("available", range(M)))
+    if "scores" not in call:
+        return tuple(listed.tolist())
+    scores = np.array(call["scores"])
+    known = scores[~np.isnan(scores)]
+    middle = [1 / 2 if np.isnan(s) else np.mean([(known < s).mean(), (known <= s).mean()]) for s in scores]
+    return tuple(listed[np.argsort(-np.array(middle), kind="stable")].tolist())
+
+
+def measure_of(learner: Learner) -> LinearMeasure:
+    measure: LinearMeasure = learner.measure or DCG()
+    return measure
+
+
+def groups_of(call: dict[str, Any]) -> dict[int, int]:
+    return dict(zip(call.get("available", range(M)), GROUPS, strict=True))
+
+
+def answers_of(agent: Agent) -> dict[int, int]:
+    counted = agent._counts.answers
+    return dict(enumerate(counted.tolist() if len(counted) == M else [0] * M))
+
+
+def cases() -> list[Any]:
+    return [
+        pytest.param(learner, rules, id=f"{learner}-{name}")
+        for learner in LEARNERS
+        for name, rules in (RULES | (BY_ITEM_RULES if is_by_item(learner) else {})).items()
+    ]
+
+
+@pytest.mark.parametrize(("learner", "rules"), cases())
+def test_propensities_under_rules_are_what_enumeration_finds(learner: Learner, rules: Rules) -> None:
+    call = call_of(learner, rules)
+    for k, rounds in ((1, 0), (2, 4), (2, 25), (M, 7)):
+        if rules.explore_at is not None and rules.explore_at > k:
+            continue
+        agent = lived(learner, k, rules, rounds)
+        found, decisions = law(agent, **call)
+        assert sum(found.values()) == pytest.approx(1)
+        for decision in decisions:
+            items = decision.items if decision.items is not None else np.arange(M)
+            exact = [sum(p for shown, p in found.items() if item in shown[:k]) for item in items]
+            assert decision.propensities is not None
+            np.testing.assert_allclose(decision.propensities, exact, atol=1e-9)
+            check_obeyed(agent, decision, rules, call)
+        assert sum(p for shown, p in found.items() if explored(decisions, shown)) <= rules.explore + 1e-9
+
+
+def explored(decisions: list[Decision], shown: tuple[int, ...]) -> bool:
+    return any(d.explored for d in decisions if tuple(d.ranking.tolist()) == shown)
+
+
+def check_obeyed(agent: Agent, decision: Decision, rules: Rules, call: dict[str, Any]) -> None:
+    """A shown list is one that the rules do not change, and loses no more than the leash for any relevance."""
+    shown = tuple(decision.ranking.tolist())
+    groups, answers = groups_of(call), answers_of(agent)
+    assert set(shown).isdisjoint(rules.blocked)
+    if not rules.only_block:
+        assert decision.applied is not None
+        assert obey(shown, rules, groups, answers) == (shown, decision.applied.relaxed)
+    if rules.leash is not None:
+        own = obey(tuple(i for i in own_order(call) if i not in rules.blocked), rules, groups, answers)[0]
+        assert could_lose(shown, own, measure_of(agent.learner)) <= rules.leash + 1e-12
+
+
+@pytest.mark.parametrize("learner", LEARNERS, ids=str)
+@pytest.mark.parametrize("name", ["none", "pins", "group", "groups-and-pin", "new"])
+def test_the_law_is_the_learners_own_with_each_list_changed(learner: Learner, name: str) -> None:
+    """Rules that do not change the exploration map the lists of an agent without rules."""
+    rules = (RULES | BY_ITEM_RULES)[name]
+    if rules.new is not None and not is_by_item(learner):
+        return
+    call = call_of(learner, rules)
+    agent = lived(learner, 2, rules, 12)
+    free = Agent(learner, m=M, k=2, d=agent.shape.d)
+    for mine, theirs in zip(state_of(free), state_of(agent), strict=True):
+        mine[...] = theirs
+    expected: dict[tuple[int, ...], float] = {}
+    for shown, p in law(free, **{name: call[name] for name in call if name != "groups"})[0].items():
+        changed = obey(shown, rules, groups_of(call), answers_of(agent))[0]
+        expected[changed] = expected.get(changed, 0) + p
+    found = law(agent, **call)[0]
+    assert found.keys() == expected.keys()
+    for shown, p in expected.items():
+        assert found[shown] == pytest.approx(p, abs=1e-9)
+
+
+def state_of(agent: Agent) -> list[Any]:
+    arrays = dict(arrays_of(agent._state))
+    return [*(arrays[name] for name in agent.learner.persistent), *agent._counts]
+
+
+@pytest.mark.parametrize("learner", LEARNERS, ids=str)
+def test_exploring_higher_up_puts_the_explored_item_there_at_its_price(learner: Learner) -> None:
+    rules = Rules(explore_at=1)
+    agent = lived(learner, 3, rules, 12)
+    found, decisions = law(agent, **call_of(learner, rules))
+    best = next(shown for shown in found if not explored(decisions, shown))
+    asked = {shown: p for shown, p in found.items() if explored(decisions, shown)}
+    assert all(best.index(shown[0]) >= 3 for shown in asked)
+    state = agent._state
+    if isinstance(learner, Mixed):  # the costs that the learner computed are those of position 1
+        means, weights = state.sorted_means, state.weights
+        for p in range(3, M):
+            cost = (weights[:p] - weights[1 : p + 1]) @ means[:p] - (weights[0] - weights[p]) * means[p]
+            assert state.costs[p] == pytest.approx(max(0, cost))
+
+
+lists = st.integers(1, 9).flatmap(
+    lambda n: st.fixed_dictionaries(
+        {
+            "wanted": st.permutations(range(n)),
+            "groups": st.lists(st.integers(0, min(n, 3) - 1), min_size=n, max_size=n),
+            "answers": st.lists(st.integers(0, 4), min_size=n, max_size=n),
+            "pins": st.dictionaries(st.integers(1, n), st.integers(0, n - 1), max_size=2),
+            "group": st.none() | st.tuples(st.integers(1, 3), st.integers(1, 10)),
+            "new": st.none() | st.tuples(st.integers(0, 3), st.integers(1, 10)),
+        }
+    )
+)
+
+
+def run(case: dict[str, Any], wanted: Any) -> tuple[tuple[int, ...], int]:
+    n = len(wanted)
+    memory, counts, out = rule_memory(n, np.ones(n)), no_counts(n, n), np.empty(n, np.int64)
+    counts.answers[:] = case["answers"]
+    memory.groups[:], memory.pins[:] = case["groups"], FREE
+    for position, item in case["pins"].items():
+        memory.pins[position - 1] = item
+    memory.numbers[:] = (
+        0,
+        max(case["pins"], default=0),
+        *(case["group"] or (0, 0)),
+        *(case["new"] or (0, 0)),
+        2,
+        0,
+    )
+    relaxed = obey_kernel(memory, counts, np.arange(n), np.array(wanted, np.int64), n, out)
+    return tuple(out.tolist()), int(relaxed)
+
+
+@settings(max_examples=300, deadline=None)
+@given(lists)
+def test_rules_are_idempotent_stable_and_kept(case: dict[str, Any]) -> None:
+    pins = case["pins"]
+    case["pins"] = {p: item for p, item in pins.items() if list(pins.values()).count(item) == 1}
+    rules = Rules(pins=case["pins"], new_below=2)
+    rules = replace(
+        rules,
+        group=AtMost(*case["group"]) if case["group"] else None,
+        new=AtMost(*case["new"]) if case["new"] else None,
+    )
+    groups, answers = dict(enumerate(case["groups"])), dict(enumerate(case["answers"]))
+    wanted = tuple(case["wanted"])
+    shown, relaxed = run(case, wanted)
+    assert (shown, relaxed) == obey(wanted, rules, groups, answers)
+    assert run(case, shown) == (shown, relaxed)  # idempotent
+    assert sorted(shown) == sorted(wanted)
+    assert all(shown[position - 1] == item for position, item in rules.pins)
+    if not relaxed and not rules.pins:
+        if rules.group:
+            top = [groups[item] for item in shown[: rules.group.within]]
+            assert max(map(top.count, top)) <= rules.group.n
+        if rules.new:
+            assert sum(answers[item] < 2 for item in shown[: rules.new.within]) <= rules.new.n
+    below = [item for item in shown if item not in dict(rules.pins).values()]
+    if not (rules.group or rules.new):
+        assert below == [item for item in wanted if item in below]  # stable
+
+
+@pytest.mark.parametrize("leash", [0.0, 0.02, 0.1, 0.3, 1.0])
+@pytest.mark.parametrize("measure", [DCG(), DCG(2), SumLoss(), Precision(2, mean=False)], ids=str)
+def test_no_relevance_makes_a_list_lose_more_than_the_leash(measure: LinearMeasure, leash: float) -> None:
+    """The theorem of docs/theory/rules.md, for all 0/1 relevances, whatever was learned before."""
+    rng = np.random.default_rng(int(100 * leash))
+    far = 0.0
+    for m in (2, 3, 4, 5):
+        agent = Agent(DoubtSort(measure), m=m, k=min(2, m), rules=Rules(leash=leash), seed=m)
+        for _ in range(40):
+            own = rng.permutation(m)
+            decision = agent.rank(available=own)
+            shown = tuple(decision.ranking.tolist())
+            loss = could_lose(shown, tuple(own.tolist()), measure)
+            assert loss <= leash + 1e-12
+            far = max(far, loss)
+            agent.update(decision, (decision.ranking[: min(2, m)] >= m / 2).astype(float))
+    assert far > 0 or leash < 1
+
+
+def test_a_pinned_order_of_the_app_is_compared_under_the_same_pins() -> None:
+    agent = Agent(DoubtSort(DCG()), m=4, k=1, rules=Rules(leash=0, pins={1: 3}))
+    for _ in range(20):
+        decision = agent.rank(available=[2, 0, 1, 3])
+        assert decision.ranking.tolist() == [3, 2, 0, 1]
+        agent.update(decision, [1])
+
+
+def test_the_leash_stretches_as_far_as_it_can() -> None:
+    followed = []
+    for leash in (0.0, 0.05, 0.1, 0.2, 1.0):
+        agent = Agent(DoubtSort(DCG()), m=5, k=5, rules=Rules(leash=leash), seed=0)
+        for _ in range(30):
+            agent.update(agent.rank(available=range(5)), [0, 0, 0, 0, 0])
+            agent.update(agent.override(agent.rank(available=range(5)), [4, 3, 2, 1, 0]), [1, 0, 0, 0, 0])
+        decision = agent.rank(available=range(5))
+        assert decision.applied is not None
+        followed.append(decision.applied.followed)
+    assert followed[0] < 0.2
+    assert followed[-1] == 1
+    assert followed == sorted(followed)
+
+
+@pytest.mark.parametrize("learner", LEARNERS, ids=str)
+def test_what_was_shown_is_what_is_learned(learner: Learner) -> None:
+    """An answer under rules has the effect of the same answer to the same list chosen by another policy."""
+    rules = Rules(pins={1: 4, 2: 3})
+    agent, call = lived(learner, 2, rules, 6), call_of(learner, rules)
+    other = Agent(learner, m=M, k=2, d=agent.shape.d)
+    for mine, theirs in zip(state_of(other), state_of(agent), strict=True):
+        mine[...] = theirs
+    uniforms = np.full(agent.n_uniforms(), 0.99)
+    decision = agent.rank(**call, uniforms=uniforms)
+    assert decision.ranking[:2].tolist() == [4, 3]
+    agent.update(decision, [1, 0])
+    theirs = other.override(other.rank(**call, uniforms=uniforms), decision.ranking, decision.propensities)
+    assert np.array_equal(theirs.token, decision.token)
+    other.update(theirs, [1, 0])
+    assert all(np.array_equal(a, b) for a, b in zip(state_of(agent), state_of(other), strict=True))
+
+
+def test_rules_of_a_call_add_to_those_of_the_agent() -> None:
+    agent = Agent(DoubtSort(DCG()), m=5, k=1, rules=Rules(pins={1: 4}, blocked=[0]))
+    decision = agent.rank(pins={2: 1}, blocked=[3])
+    assert decision.ranking.tolist() == [4, 1, 2]
+    assert decision.applied is not None
+    assert decision.applied.pins == ((1, 4), (2, 1))
+    assert sorted(agent.rank(available=[0, 1, 2, 3]).ranking.tolist()) == [1, 2, 3]  # the pinned item is not there
+    free = Agent(DoubtSort(DCG()), m=3, k=1)
+    assert free.rank(pins={3: 0}).ranking[2] == 0
+    assert free.rank().applied is None
+
+
+def test_blocked_items_take_their_features_and_scores_with_them() -> None:
+    agent = Agent(Mixed(), m=4, k=1, d=1, rules=Rules(blocked=[2]))
+    decision = agent.rank([[3], [2], [0]], available=[3, 2, 0], scores=[0.1, 0.9, 0.5])
+    assert decision.items is not None
+    assert decision.items.tolist() == [0, 3]
+    assert decision.features.tolist() == [[0], [3]]
+    assert decision.ranking.tolist() == [0, 3]
+    assert decision.scores is not None
+    assert decision.scores.tolist() == [0.1, 0.5]
+
+
+@pytest.mark.parametrize("learner", [Thompson(DCG()), UCB(DCG())], ids=str)
+def test_every_learner_with_statistics_per_item_can_block(learner: Learner) -> None:
+    agent = Agent(learner, m=4, k=1, rules=Rules(blocked=[1]))
+    assert sorted(agent.rank().ranking.tolist()) == [0, 2, 3]
+    with pytest.raises(ValueError, match="cannot obey rules other than blocked"):
+        agent.rank(pins={1: 2})
+
+
+def test_limits_that_cannot_be_met_are_relaxed_from_the_bottom_and_counted() -> None:
+    agent = Agent(Greedy(DCG(), epsilon=1e-9), m=4, k=1, rules=Rules(group=AtMost(1, within=4)))
+    decision = agent.rank(groups=["a", "a", "b", "b"])
+    assert decision.ranking.tolist() == [0, 2, 1, 3]
+    assert decision.applied is not None
+    assert decision.applied.relaxed == 2
+    assert agent.n_relaxed == 1
+
+
+@pytest.mark.parametrize(
+    ("learner", "reason"),
+    [
+        (RTop1F(DCG(), horizon=10_000), "its lists are not a mixture of a few"),
+        (MarginFTRL(DCG()), "its lists are not a mixture of a few"),
+        (BlockFTRL(DCG()), "its lists are not a mixture of a few"),
+        (Thompson(DCG()), "its lists are not a mixture of a few"),
+        (Auto(DCG()), "its lists are not a mixture of a few"),
+        (Uniform(), "its lists are not a mixture of a few"),
+        (Ridge(explore="sampling"), "its lists are not a mixture of a few"),
+    ],
+    ids=str,
+)
+def test_other_learners_reject_rules(learner: Learner, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        Agent(learner, m=4, k=1, d=2 if learner.contextual else 0, rules=Rules(explore=0.1))
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"pins": {1: 2}, "blocked": [2]}, "item 2 is pinned and blocked"),
+        ({"pins": {1: 2, 3: 2}}, "an item has two positions"),
+        ({"pins": [(1, 2), (1, 3)]}, "two items have the same position"),
+        ({"pins": {0: 2}}, "position of a pin = 0"),
+        ({"pins": 3}, "must map positions to items"),
+        ({"blocked": 3}, "must be numbers of items"),
+        ({"explore": 1.5}, "must be a share from 0 to 1"),
+        ({"leash": float("nan")}, "must be a share from 0 to 1"),
+        ({"explore_at": 0}, "explore_at = 0"),
+        ({"group": AtMost(0, 3)}, "group.n = 0"),
+        ({"new": (1,)}, "must be AtMost"),
+    ],
+    ids=str,
+)
+def test_rules_that_contradict_each_other_are_rejected(fields: dict[str, Any], reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        Rules(**fields)
+
+
+@pytest.mark.parametrize(
+    ("rules", "call", "reason"),
+    [
+        (Rules(leash=0.1), {}, "the leash needs the app's own order"),
+        (Rules(group=AtMost(1, 2)), {}, "pass the group of each item"),
+        (Rules(), {"groups": [0, 0, 0]}, "no rule for groups"),
+        (Rules(group=AtMost(1, 2)), {"groups": [0, 0]}, "groups of shape"),
+        (Rules(group=AtMost(1, 2), pins={1: 0, 2: 1}), {"groups": [0, 0, 1]}, "the pins put more than 1"),
+        (Rules(pins={1: 0}), {"pins": {1: 1}}, "position 1 is pinned to items 0 and 1"),
+        (Rules(pins={1: 0}), {"pins": {2: 0}}, "an item has two positions"),
+        (Rules(pins={1: 0}), {"blocked": [0]}, "item 0 is pinned and blocked"),
+        (Rules(), {"pins": {1: 7}}, "the list has no such item"),
+        (Rules(), {"pins": {4: 0}}, "the list has 3 items"),
+        (Rules(), {"blocked": [0, 1, 2]}, "all items are blocked"),
+    ],
+    ids=str,
+)
+def test_calls_that_contradict_the_rules_are_rejected(rules: Rules, call: dict[str, Any], reason: str) -> None:
+    agent = Agent(DoubtSort(DCG()), m=3, k=1, rules=rules)
+    with pytest.raises(ValueError, match=reason):
+        agent.rank(**call)
+    assert agent.rounds == 0
+
+
+def test_agents_reject_rules_that_they_cannot_keep() -> None:
+    for rules, reason in (
+        (Rules(explore_at=2), "at most k = 1"),
+        (Rules(blocked=[1]), "leave them out of the list"),
+        (Rules(new=AtMost(1, 2)), "does not count the answers of single items"),
+    ):
+        with pytest.raises(ValueError, match=reason):
+            Agent(Ridge(), m=3, k=1, d=1, rules=rules)
+
+
+def test_agents_with_rules_are_saved_with_them() -> None:
+    rules = Rules(explore=0.5, pins={2: 1}, blocked=[0], new=AtMost(2, 3), group=AtMost(1, 2), leash=0.3)
+    agent = Agent(DoubtSort(DCG()), m=6, k=1, rules=rules, seed=3)
+    call = {"available": [5, 3, 1, 0, 2], "groups": [0, 1, 2, 2, 1]}
+    for _ in range(10):
+        agent.update(agent.rank(**call), [1])
+    for again in (Agent.load(agent.dump()), copy(agent)):
+        assert again.rules == rules
+        shown = [one.rank(**call).ranking.tolist() for one in (again, Agent.load(agent.dump()))]
+        assert shown[0] == shown[1]
+
+
+def test_logs_of_agents_with_rules_can_be_replayed() -> None:
+    rules = Rules(explore=0.5, blocked=[0], group=AtMost(1, 2), leash=0.3)
+    for learner in (DoubtSort(DCG()), Mixed()):
+        agents = [Agent(learner, m=6, k=1, rules=rules, seed=3) for _ in range(2)]
+        log: list[Any] = []
+        for t in range(30):
+            scores: dict[str, Any] = {"scores": [0.3, 0.1, 0.2, 0.9, 0.5]} if learner.name == "mixed" else {}
+            decision = agents[0].rank(
+                available=[5, 3, 1, 0, 2], groups=[0, 1, 2, 2, 1], pins={3: 1 + t % 2}, **scores
+            )
+            agents[0].update(decision, [t % 2])
+            log += [(decision, None), (decision, [t % 2])]
+        assert replay(agents[1], log).dump() == agents[0].dump()
