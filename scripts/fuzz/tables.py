@@ -149,6 +149,7 @@ def _decisions() -> list[Any]:
     for t in range(6):
         shown = {"k": 2, "candidates": ["a", "b", "c"], "position": [t % 3, (t + 1) % 3, (t + 2) % 3]}
         records.append({"event": str(t), "time": 1.5 * t, "propensity": [0.75, 0.75, 0.5], **shown})
+        records[-1]["score"] = [None, 0.5, t]
         records.append({"event": str(t), "feedback": {"abc"[-t % 3]: 1, "abc"[(1 - t) % 3]: t % 2}})
     return records
 

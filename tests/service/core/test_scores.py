@@ -27,6 +27,7 @@ from peekrank.service.core.export import export_log
 from peekrank.service.core.service import Service
 from peekrank.service.core.snapshots import replay, take_snapshot
 from peekrank.service.event_log.open import open_log
+from peekrank.service.event_log.records import Feedback
 
 NAMES = [f"i{n}" for n in range(12)]
 KEYED = SlotConfig("home", learner="mixed:high=2,cells=40", k=2, feedback_window=100.0, seed=7)
@@ -205,6 +206,16 @@ def test_grades_may_be_any_numbers_of_the_range(tmp_path: Path) -> None:
         it.feedback(event, FeedbackRequest([0.5]))
     with pytest.raises(Problem, match=r"2 for '[ab]' must be a whole number from 0 to 1, or null$"):
         it.feedback(event, FeedbackRequest([2]))
+    it.close()
+
+
+def test_grades_of_a_development_version_are_rejected(tmp_path: Path) -> None:
+    it, _ = service(tmp_path, KEYED)
+    it.rank("home", RankRequest(event_id="e", items=["a", "b", "c"]))
+    state = it._manager.slots["home"].state
+    answer = np.array([1, -1], dtype="<i2").tobytes()  # as they were before grades could be any numbers
+    with pytest.raises(ValueError, match="buffer"):
+        state.apply(state.number + 1, state.time, "e", Feedback(answer))
     it.close()
 
 
