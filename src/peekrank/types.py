@@ -156,8 +156,8 @@ class Kernels(NamedTuple):
     of a round call only ``exploit``.
 
     ``mixture(state, X, place, probs)`` and ``component(state, position, upto, ranking)`` are for learners that
-    show the best list or, with some probability, a list that explores one item. `peekrank.engine.rules` needs them, and
-    ``off_policy``. The first is called after ``rank`` and fills in the probability of exploring the item at each
+    show the best list or, with some probability, a list that explores one item. `peekrank.engine.rules` needs
+    them, and ``off_policy``. The first is called after ``rank`` and fills in the probability of exploring the item at each
     position, priced for moving it up to position `place` (from 0, below k); for place k - 1 these are the
     probabilities of ``rank``. The second fills in the list that explores the item at `position`, which it puts at
     position k - 1, or the best list for -1; at least its first `upto` positions.

@@ -168,7 +168,7 @@ def check_obeyed(agent: Agent, decision: Decision, rules: Rules, call: dict[str,
 
 
 @pytest.mark.parametrize("learner", LEARNERS, ids=str)
-@pytest.mark.parametrize("name", ["none", "pins", "group", "groups-and-pin", "new"])
+@pytest.mark.parametrize("name", ["none", "group", "new"])
 def test_the_law_is_the_learners_own_with_each_list_changed(learner: Learner, name: str) -> None:
     """Rules that do not change the exploration map the lists of an agent without rules."""
     rules = (RULES | BY_ITEM_RULES)[name]
@@ -187,6 +187,20 @@ def test_the_law_is_the_learners_own_with_each_list_changed(learner: Learner, na
     assert found.keys() == expected.keys()
     for shown, p in expected.items():
         assert found[shown] == pytest.approx(p, abs=1e-9)
+
+
+@pytest.mark.parametrize("learner", LEARNERS, ids=str)
+@pytest.mark.parametrize(("pins", "place"), [({1: 4}, 2), ({2: 3}, 1), ({1: 4, 2: 3}, 0), ({3: 1}, 2)])
+def test_what_is_explored_stands_at_the_last_position_without_a_pin(
+    learner: Learner, pins: dict[int, int], place: int
+) -> None:
+    rules = Rules(pins=pins)
+    agent = lived(learner, 2, rules, 12)
+    decisions = law(agent, **call_of(learner, rules))[1]
+    base = next(tuple(d.ranking.tolist()) for d in decisions if not d.explored)
+    asked = [tuple(d.ranking.tolist()) for d in decisions if d.explored]
+    assert all(base.index(shown[place - 1]) >= place for shown in asked)
+    assert (len(asked) == 0) == (place == 0)
 
 
 def state_of(agent: Agent) -> list[Any]:
@@ -260,14 +274,14 @@ def test_rules_are_idempotent_stable_and_kept(case: dict[str, Any]) -> None:
     assert (shown, relaxed) == obey(wanted, rules, groups, answers)
     assert run(case, shown) == (shown, relaxed)  # idempotent
     assert sorted(shown) == sorted(wanted)
-    assert all(shown[position - 1] == item for position, item in rules.pins)
+    assert all(shown[position - 1] == item for position, item in rules.pinned.items())
     if not relaxed and not rules.pins:
         if rules.group:
             top = [groups[item] for item in shown[: rules.group.within]]
             assert max(map(top.count, top)) <= rules.group.n
         if rules.new:
             assert sum(answers[item] < 2 for item in shown[: rules.new.within]) <= rules.new.n
-    below = [item for item in shown if item not in dict(rules.pins).values()]
+    below = [item for item in shown if item not in rules.pinned.values()]
     if not (rules.group or rules.new):
         assert below == [item for item in wanted if item in below]  # stable
 
@@ -449,7 +463,7 @@ def test_agents_reject_rules_that_they_cannot_keep() -> None:
 def test_agents_with_rules_are_saved_with_them() -> None:
     rules = Rules(explore=0.5, pins={2: 1}, blocked=[0], new=AtMost(2, 3), group=AtMost(1, 2), leash=0.3)
     agent = Agent(DoubtSort(DCG()), m=6, k=1, rules=rules, seed=3)
-    call = {"available": [5, 3, 1, 0, 2], "groups": [0, 1, 2, 2, 1]}
+    call: dict[str, Any] = {"available": [5, 3, 1, 0, 2], "groups": [0, 1, 2, 2, 1]}
     for _ in range(10):
         agent.update(agent.rank(**call), [1])
     for again in (Agent.load(agent.dump()), copy(agent)):

@@ -18,7 +18,7 @@ List = tuple[int, ...]
 def obey(wanted: List, rules: Rules, groups: dict[int, int], answers: dict[int, int]) -> tuple[List, int]:
     """The list after pins and limits, and the number of positions at which a limit could not be met."""
     n = len(wanted)
-    pins = {p - 1: item for p, item in rules.pins if item in wanted and p <= n}
+    pins = {p - 1: item for p, item in rules.pinned.items() if item in wanted and p <= n}
     new = {item for item in wanted if answers[item] < rules.new_below}
 
     def fits(item: int, p: int, shown: dict[int, int]) -> bool:

@@ -11,7 +11,7 @@ import numpy as np
 from peekrank._jit import kernel, specialise, unspecialised
 from peekrank.engine.entry_points import Counts, Memory, is_permutation, name_of, set_items_of
 from peekrank.kernels.exploration import sample_position
-from peekrank.kernels.sorting import SortSpace, move_up, sort_descending, sort_space
+from peekrank.kernels.sorting import SortSpace, copy_moved, move_up, sort_descending, sort_space
 from peekrank.kernels.vectors import copy
 from peekrank.types import Features, Floats, Ints, Kernels, State
 
@@ -81,7 +81,7 @@ def rule_memory(room: int, weights: Floats) -> RuleMemory:
 
 @kernel
 def _is_new(r: RuleMemory, counts: Counts, item: int) -> bool:
-    return counts.answers[item] < r.numbers[NEW_BELOW]
+    return bool(counts.answers[item] < r.numbers[NEW_BELOW])
 
 
 @kernel
@@ -144,7 +144,16 @@ def _too_far(r: RuleMemory, ranking: Ints) -> bool:
     for p in range(n):
         loss += max(0.0, r.app_weights[ranking[p]] - r.weights[p])
         best += r.weights[p] - min(0.0, r.weights[n - 1])
-    return loss > r.shares[LEASH] * best
+    return bool(loss > r.shares[LEASH] * best)
+
+
+@kernel
+def _free_place(r: RuleMemory, k: int) -> int:
+    """Return the last position, up to the one at which to explore, that has no pin; -1 if there is none."""
+    place = min(r.numbers[PLACE], k - 1)
+    while 0 <= place < r.numbers[PINNED] and r.pins[place] != FREE:
+        place -= 1
+    return place
 
 
 @kernel
@@ -226,13 +235,11 @@ def _rank_ruled(
     k = min(len(memory.transformed), n)
     _set_items(state, items)
     _rank(state, X, uniforms[row], ranking, token)
-    place, probs, wanted, leashed = (
-        min(r.numbers[PLACE], k - 1),
-        r.probs[:n],
-        r.wanted[:n],
-        r.numbers[LEASHED] == 1,
-    )
-    _mixture(state, X, place, probs)
+    place, leashed = _free_place(r, k), r.numbers[LEASHED] == 1
+    probs, wanted = r.probs[:n], r.wanted[:n]
+    probs[:] = 0
+    if place >= 0:
+        _mixture(state, X, place, probs)
     total = 0.0
     for p in range(n):
         total += probs[p]
@@ -255,16 +262,15 @@ def _rank_ruled(
     for i in range(n):
         if probs[i] == 0:
             continue
-        _component(state, i, n if i == position else rows, wanted)
-        if r.results[FOLLOWED] == STEPS:
+        upto = n if i == position else rows
+        _component(state, i, upto, wanted)
+        if r.numbers[PINNED] == 0 and r.results[FOLLOWED] == STEPS:
             move_up(wanted, k - 1, place)
-        else:
+        else:  # start from the list after the rules
             explored, at = wanted[k - 1], 0
-            copy(base, wanted)
             while base[at] != explored:
                 at += 1
-            if at > place:
-                move_up(wanted, at, place)
+            copy_moved(base, at if at > place else -1, place, upto, wanted)
         relaxed = obey(r, memory.counts, items, wanted, n if leashed or i == position else k, obeyed)
         if leashed and _too_far(r, obeyed):
             continue

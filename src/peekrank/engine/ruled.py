@@ -62,7 +62,7 @@ class Ruled:
         if self._rules.leash is not None and not isinstance(measure, LinearMeasure):
             raise ValueError(f"leash: {measure} has no weights of positions")
         self._measure = measure
-        self._pins, self._mixed = as_pins(self._rules.pins), not self._rules.only_block
+        self._pins, self._mixed = self._rules.pinned, not self._rules.only_block
         self._standing = RuledCall(
             self._pins, frozenset(), as_blocked(self._rules.blocked), self._mixed, self._rules.leash is not None
         )
@@ -176,7 +176,7 @@ def _app_order(context: Context) -> Ints:
     missing = np.isnan(scores)
     if missing.any() and not missing.all():
         known = np.sort(scores[~missing])
-        scores = np.searchsorted(known, scores, "left") + np.searchsorted(known, scores, "right")
+        scores = 1.0 * np.searchsorted(known, scores, "left") + np.searchsorted(known, scores, "right")
         scores[missing] = len(known)
     order: Ints = listed[np.argsort(-scores, kind="stable")]
     return order

@@ -34,7 +34,7 @@ class Rules:
     explore
         Largest share of the lists that explore, from 0 to 1.
     explore_at
-        Position at which to explore, from 1 to k; None for k.
+        Position at which to explore, from 1 to k; None for k. If it is pinned, the next one above.
     pins
         Items with fixed positions: position (from 1) to item. In a list without the item, or too short for the
         position, a pin has no effect.
@@ -77,6 +77,11 @@ class Rules:
         check_pins(pins, blocked)
         object.__setattr__(self, "pins", tuple(sorted(pins.items())))
         object.__setattr__(self, "blocked", blocked)
+
+    @property
+    def pinned(self) -> dict[int, int]:
+        """Return the item of each pinned position."""
+        return as_pins(self.pins)
 
     @property
     def only_block(self) -> bool:
