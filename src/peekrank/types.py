@@ -155,12 +155,13 @@ class Kernels(NamedTuple):
     estimates and is deterministic; the second turns it into the ranking to show. Members that are not the champion
     of a round call only ``exploit``.
 
-    ``mixture(state, X, place, probs)`` and ``component(state, position, upto, ranking)`` are for learners that
-    show the best list or, with some probability, a list that explores one item. `peekrank.engine.rules` needs
-    them, and ``off_policy``. The first is called after ``rank`` and fills in the probability of exploring the item at each
-    position, priced for moving it up to position `place` (from 0, below k); for place k - 1 these are the
-    probabilities of ``rank``. The second fills in the list that explores the item at `position`, which it puts at
-    position k - 1, or the best list for -1; at least its first `upto` positions.
+    ``mixture(state, X, first, place, probs)`` and ``component(state, position, upto, ranking)`` are for learners
+    that show the best list or, with some probability, a list that explores one item. `peekrank.engine.rules` needs
+    them, and ``off_policy``. The first is called after ``rank`` and fills in the probability of exploring the item
+    at each position from `first` on, priced for moving it up to position `place` (from 0, below `first`), and 0
+    before. For k and k - 1 these are the probabilities of ``rank``. The second fills in the list that explores the
+    item at `position`, which it puts at position k - 1, or the best list for -1; at least its first `upto`
+    positions.
 
     `counts_rounds` says that ``rank`` changes the persistent state, if only by counting rounds. Such a learner
     cannot be rebuilt from feedback alone.
@@ -176,7 +177,7 @@ class Kernels(NamedTuple):
     explore: Callable[[State, Features, Floats, Ints, Floats], None] | None = None
     set_key: Callable[[State, int], None] | None = None
     set_scores: Callable[[State, Floats, Ints], None] | None = None
-    mixture: Callable[[State, Features, int, Floats], None] | None = None
+    mixture: Callable[[State, Features, int, int, Floats], None] | None = None
     component: Callable[[State, int, int, Ints], None] | None = None
 
 

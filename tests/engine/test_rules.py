@@ -203,6 +203,13 @@ def test_what_is_explored_stands_at_the_last_position_without_a_pin(
     assert (len(asked) == 0) == (place == 0)
 
 
+def test_items_that_pins_push_below_k_are_explored() -> None:
+    agent = Agent(DoubtSort(DCG()), m=4, k=2, rules=Rules(pins={1: 3}))
+    decision = agent.rank()
+    assert decision.propensities is not None
+    assert decision.propensities.min() > 0
+
+
 def state_of(agent: Agent) -> list[Any]:
     arrays = dict(arrays_of(agent._state))
     return [*(arrays[name] for name in agent.learner.persistent), *agent._counts]

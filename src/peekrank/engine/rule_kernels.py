@@ -157,6 +157,15 @@ def _free_place(r: RuleMemory, k: int) -> int:
 
 
 @kernel
+def _free_above(r: RuleMemory, position: int) -> int:
+    """Return the number of positions above this one that have no pin."""
+    free = position
+    for p in range(min(position, r.numbers[PINNED])):
+        free -= r.pins[p] != FREE
+    return free
+
+
+@kernel
 def _fill_base(r: RuleMemory, counts: Counts, items: Ints, n: int) -> None:
     """Fill in the list without exploration, as near to the learner's best list as the leash allows."""
     base, learned, app = r.base[:n], r.learned[:n], r.app[:n]
@@ -197,7 +206,7 @@ def _add_list(r: RuleMemory, k: int, probability: float, stamp: int, propensitie
 
 _set_items: Callable[[State, Ints], None] = unspecialised
 _rank: Callable[[State, Features, Floats, Ints, Floats], None] = unspecialised
-_mixture: Callable[[State, Features, int, Floats], None] = unspecialised
+_mixture: Callable[[State, Features, int, int, Floats], None] = unspecialised
 _component: Callable[[State, int, int, Ints], None] = unspecialised
 _off_policy: Callable[[State, Features, Ints, Floats, Floats], None] = unspecialised
 
@@ -239,7 +248,8 @@ def _rank_ruled(
     probs, wanted = r.probs[:n], r.wanted[:n]
     probs[:] = 0
     if place >= 0:
-        _mixture(state, X, place, probs)
+        above, seen = _free_above(r, place), _free_above(r, k)  # the learner's order fills positions without pins
+        _mixture(state, X, seen, above, probs)
     total = 0.0
     for p in range(n):
         total += probs[p]

@@ -111,14 +111,15 @@ def _exploit(s: DoubtSortState, X: Features, ranking: Ints, token: Floats) -> No
 
 
 @kernel
-def _mixture(s: DoubtSortState, X: Features, place: int, probs: Floats) -> None:
+def _mixture(s: DoubtSortState, X: Features, first: int, place: int, probs: Floats) -> None:
     n = len(probs)
     if s.variant == _SAFE:
         s.costs[:n] = s.largest * (s.weights[place] - s.weights[n - 1])
     else:
         fill_exploration_costs(s.means[:n], s.weights, place + 1, s.costs[:n])
-    end = _tied(s.weights, min(s.k, n), n)[1]
-    fill_exploration_probs(s.doubts[:n], s.widths[:n], s.costs[:n], end, s.share, probs)
+    if first == s.k:
+        first = _tied(s.weights, s.k, n)[1]
+    fill_exploration_probs(s.doubts[:n], s.widths[:n], s.costs[:n], first, s.share, probs)
 
 
 @kernel
@@ -126,7 +127,7 @@ def _explore(s: DoubtSortState, X: Features, uniforms: Floats, ranking: Ints, to
     n = len(ranking)
     k = min(s.k, n)
     fill_doubts(s.means[:n], s.widths[:n], s.weights, s.doubts[:n], s.space)
-    _mixture(s, X, k - 1, s.explore_probs[:n])
+    _mixture(s, X, k, k - 1, s.explore_probs[:n])
     begin, end = _tied(s.weights, k, n)
     position = sample_position(s.explore_probs[:n], end, uniforms[0])
     _arrange(s, ranking, position, begin, end, k)

@@ -71,10 +71,10 @@ def _rank(s: GreedyState, X: Features, uniforms: Floats, ranking: Ints, token: F
 
 
 @kernel
-def _mixture(s: GreedyState, X: Features, place: int, probs: Floats) -> None:
+def _mixture(s: GreedyState, X: Features, first: int, place: int, probs: Floats) -> None:
     n = len(probs)
     for p in range(n):
-        probs[p] = 0.0 if p < s.k else _epsilon(s) / n
+        probs[p] = 0.0 if p < first else _epsilon(s) / n
 
 
 @kernel

@@ -89,7 +89,7 @@ def _fill_widths(s: MixedState, n: int) -> None:
 
 
 @kernel
-def _pay(s: MixedState, k: int, place: int, probs: Floats) -> None:
+def _pay(s: MixedState, first: int, place: int, probs: Floats) -> None:
     """Scale the probabilities so that exploration costs at most the floor and a share of what the order gains.
 
     The gain is that of the order over the app's, by the means. The cautious way pays the floor at the costs that
@@ -99,7 +99,7 @@ def _pay(s: MixedState, k: int, place: int, probs: Floats) -> None:
     for p in range(n):
         gained += weights[p] * (s.sorted_means[p] - s.means[s.app[p]])
         spent += probs[p] * s.costs[p]
-        if p >= k:
+        if p >= first:
             good = max(0.0, s.sorted_means[p] + 0.5)
             worst += probs[p] * (s.costs[p] + (weights[place] - weights[p]) * good)
     floor = s.floor * (weights[0] - min(0.0, weights[n - 1]))
@@ -109,18 +109,18 @@ def _pay(s: MixedState, k: int, place: int, probs: Floats) -> None:
         return
     scale = floor / worst + s.earned * max(0.0, gained) / spent
     if scale < 1:
-        for p in range(k, n):
+        for p in range(first, n):
             probs[p] *= scale
 
 
 @kernel
-def _price(s: MixedState, k: int, place: int, probs: Floats) -> None:
-    """Fill in the probability of exploring the item at each position by moving it up to position `place`."""
+def _price(s: MixedState, first: int, place: int, probs: Floats) -> None:
+    """Fill in the probability of exploring the item at each position from `first` on, at the price for `place`."""
     n = len(probs)
     fill_exploration_costs(s.sorted_means[:n], s.weights, place + 1, s.costs[:n])
-    fill_exploration_probs(s.doubts[:n], s.widths[:n], s.costs[:n], k, _SHARE / n, probs)
+    fill_exploration_probs(s.doubts[:n], s.widths[:n], s.costs[:n], first, _SHARE / n, probs)
     if s.scored[0] == 1:
-        _pay(s, k, place, probs)
+        _pay(s, first, place, probs)
 
 
 @kernel
@@ -138,12 +138,12 @@ def _fill_probabilities(s: MixedState, n: int, k: int) -> bool:
 
 
 @kernel
-def mixture(s: MixedState, X: Features, place: int, probs: Floats) -> None:
+def mixture(s: MixedState, X: Features, first: int, place: int, probs: Floats) -> None:
     """Fill in the probabilities of exploration for another place, after `rank`."""
     n = len(probs)
     copy(s.explore_probs[:n], probs)
     if place < s.k - 1 and any_positive(s.explore_probs[:n]):
-        _price(s, s.k, place, probs)
+        _price(s, first, place, probs)
 
 
 @kernel
