@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from copy import copy
 from dataclasses import replace
 from typing import Any
@@ -492,3 +494,40 @@ def test_logs_of_agents_with_rules_can_be_replayed() -> None:
             agents[0].update(decision, [t % 2])
             log += [(decision, None), (decision, [t % 2])]
         assert replay(agents[1], log).dump() == agents[0].dump()
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        5,
+        [],
+        {"unknown": 1},
+        {"pins": [[1, 2, 3]]},
+        {"pins": [[{}, 1]]},
+        {"pins": {"1": 2}},
+        {"pins": [[1, 2**70]]},
+        {"blocked": [-1]},
+        {"blocked": [2**70]},
+        {"new": {"a": 1, "b": 2}},
+        {"group": 5},
+        {"group": [1, 2**64]},
+        {"explore": float("nan")},
+        {"leash": "0.1"},
+        {"leash": [0.1]},
+        {"explore_at": 9},
+        {"new_below": True},
+        None,
+    ],
+    ids=str,
+)
+def test_forged_rules_of_saved_agents_are_rejected(forged: Any) -> None:
+    saved = Agent(DoubtSort(DCG()), m=3, k=1, rules=Rules(explore=0.5)).dump()
+    length = int.from_bytes(saved[42:46], "big")
+    about, arrays = json.loads(saved[46 : 46 + length]), saved[46 + length :]
+    about["rules"] = forged
+    if forged is None:
+        del about["rules"]
+    text = json.dumps(about).encode()
+    body = len(text).to_bytes(4, "big") + text + arrays
+    with pytest.raises(ValueError, match=r"rules|saved|pin|explore_at|item"):
+        Agent.load(saved[:10] + hashlib.sha256(body).digest() + body)

@@ -12,6 +12,7 @@ from peekrank._util.text import shown
 from peekrank._util.validate import check_int
 from peekrank.types import Learner, Shape
 
+_LARGEST = 2**53
 Pins = Mapping[int, int] | Iterable[tuple[int, int]]
 
 
@@ -69,8 +70,8 @@ class Rules:
         for name in ("explore", "leash"):
             _check_share(name, getattr(self, name), optional=name == "leash")
         if self.explore_at is not None:
-            check_int("explore_at", self.explore_at, 1)
-        check_int("new_below", self.new_below, 1)
+            check_int("explore_at", self.explore_at, 1, _LARGEST)
+        check_int("new_below", self.new_below, 1, _LARGEST)
         for name in ("new", "group"):
             object.__setattr__(self, name, _as_limit(name, getattr(self, name)))
         pins, blocked = as_pins(self.pins), as_blocked(self.blocked)
@@ -96,8 +97,8 @@ def as_pins(pins: Pins) -> dict[int, int]:
     except (TypeError, ValueError):
         raise ValueError(f"pins = {shown(pins)}: must map positions to items, as in {{1: 17}}") from None
     for position, item in pairs:
-        check_int("position of a pin", position, 1)
-        check_int("item of a pin", item, 0)
+        check_int("position of a pin", position, 1, _LARGEST)
+        check_int("item of a pin", item, 0, _LARGEST)
     found = {int(position): int(item) for position, item in pairs}
     if len(found) < len(pairs):
         raise ValueError(f"pins = {shown(pins)}: two items have the same position")
@@ -113,7 +114,7 @@ def as_blocked(blocked: Iterable[int]) -> tuple[int, ...]:
     except TypeError:
         raise ValueError(f"blocked = {shown(blocked)}: must be numbers of items") from None
     for item in items:
-        check_int("blocked item", item, 0)
+        check_int("blocked item", item, 0, _LARGEST)
     return tuple(sorted({int(item) for item in items}))
 
 
@@ -178,6 +179,6 @@ def _as_limit(name: str, value: Any) -> AtMost | None:
         raise ValueError(
             f"{name} = {shown(value)}: must be AtMost(n, within), as in AtMost(1, within=5)"
         ) from None
-    check_int(f"{name}.n", limit.n, 0 if name == "new" else 1)
-    check_int(f"{name}.within", limit.within, 1)
+    check_int(f"{name}.n", limit.n, 0 if name == "new" else 1, _LARGEST)
+    check_int(f"{name}.within", limit.within, 1, _LARGEST)
     return AtMost(int(limit.n), int(limit.within))
