@@ -153,7 +153,7 @@ def _free_place(r: RuleMemory, k: int) -> int:
     place = min(r.numbers[PLACE], k - 1)
     while 0 <= place < r.numbers[PINNED] and r.pins[place] != FREE:
         place -= 1
-    return place
+    return int(place)
 
 
 @kernel

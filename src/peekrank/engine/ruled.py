@@ -172,11 +172,12 @@ def _app_order(context: Context) -> Ints:
     listed = context.listed
     if not len(context.scores):
         return listed
-    scores = context.scores[listed]
+    scores: Floats = context.scores[listed]
     missing = np.isnan(scores)
     if missing.any() and not missing.all():
         known = np.sort(scores[~missing])
-        scores = 1.0 * np.searchsorted(known, scores, "left") + np.searchsorted(known, scores, "right")
+        not_above = np.searchsorted(known, scores, "left") + np.searchsorted(known, scores, "right")
+        scores = not_above.astype(np.float64)
         scores[missing] = len(known)
     order: Ints = listed[np.argsort(-scores, kind="stable")]
     return order

@@ -17,7 +17,7 @@ Pins = Mapping[int, int] | Iterable[tuple[int, int]]
 
 
 class AtMost(NamedTuple):
-    """At most `n` of some items within the first `within` positions."""
+    """Limit of `n` items within the first `within` positions."""
 
     n: int
     within: int
