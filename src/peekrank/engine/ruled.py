@@ -113,7 +113,7 @@ class Ruled:
             own = _app_order(context)
         pins = []
         for position, item in call.pins.items():
-            row = int(np.searchsorted(items, item))
+            row = int(items.searchsorted(item))
             if position <= n and row < n and items[row] == item:
                 pins.append((position, item))
                 if pinned is None:
