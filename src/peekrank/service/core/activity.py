@@ -74,8 +74,8 @@ class Responses:
     >>> responses = Responses()
     >>> for time in range(6):
     ...     responses.ranked(time, window=4)
-    >>> responses.answered(0)
-    >>> responses.answered(5)
+    ...     if time in (0, 5):
+    ...         responses.answered(time)
     >>> responses.due, responses.due_answered
     (1, 1)
     """
