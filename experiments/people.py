@@ -2,7 +2,7 @@
 
 A round is a person. People come in random order, once each in the short runs and repeatedly in the long ones. The
 tables give the regret, its share of uniform's regret, and the final quality. The pictures show how the share falls
-with rounds and with k. The data are not part of this project: docs/experiments/people.md gives their sources.
+with rounds and with k. The data are not part of this project: records/people.json gives their sources.
 
     python experiments/people.py --sushi sushi.soc --jester jester.csv          print the tables
     python experiments/people.py ... --record      write them into records/people.json, with pictures

@@ -25,6 +25,10 @@ import calls  # noqa: E402
 import commands  # noqa: E402
 import records  # noqa: E402
 
+from peekrank.checks import learners, measures, streams, surrogates  # noqa: E402
+
+CHECKS = (learners, measures, streams, surrogates)
+
 PAGES = {
     "README.md": "index.md",
     "CHANGELOG.md": "changelog.md",
@@ -36,6 +40,7 @@ _LINK = re.compile(rf"\]\(((?:\.\./)*)({'|'.join(map(re.escape, PAGES))})")
 
 _PRIMED = re.compile(r"<msup>(<mi>[^<]*</mi>)<mi>&#x02032;</mi></msup>")
 _EXAMPLE = re.compile(r"^\[`[^`]+`\]\((?:\.\./)+(examples/[^)]+\.py)\)$", re.M)
+_CHECKS = re.compile(r"^\[`(\w+_CHECKS)`\]\(\.\./src/peekrank/checks/[^)]+\)$", re.M)
 _SESSION = re.compile(r"^```python\n(?=>>> )", re.M)
 _SHOWN = re.compile(r'<div class="language-(pycon|console) highlight">(<pre>.*?<code>(.*?)</code></pre>)', re.S)
 _FORMULA = re.compile(r"^```math\n(.*?)^```$", re.S | re.M)
@@ -108,7 +113,8 @@ def convert(formula: str, display: Literal["inline", "block"] = "inline") -> str
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001
     """Lead links to pages of the root and to notebooks to where the site has them; mark sessions; typeset math."""
-    moved = _LINK.sub(lambda link: f"]({link[1].removeprefix('../')}{PAGES[link[2]]}", with_examples(markdown))
+    whole = with_checks(with_examples(markdown))
+    moved = _LINK.sub(lambda link: f"]({link[1].removeprefix('../')}{PAGES[link[2]]}", whole)
     moved = _SESSION.sub("```pycon\n", moved.replace(".ipynb)", ".md)"))
     return _FORMULA.sub(lambda found: f'<div class="formula">{convert(found[1], display="block")}</div>', moved)
 
@@ -121,6 +127,25 @@ def with_examples(markdown: str) -> str:
         return f"`{path.name}`:\n\n```python\n{path.read_text(encoding='utf-8')}```"
 
     return _EXAMPLE.sub(listing, markdown)
+
+
+def with_checks(markdown: str) -> str:
+    """Replace each paragraph that is only a link to a dictionary of checks by the checks and what they require.
+
+    >>> with_checks("[`MEASURE_CHECKS`](../src/peekrank/checks/measures.py)").splitlines()[0]
+    "- `name_round_trips`: Check that parsing a measure's name gives an equal measure."
+    """
+
+    def listing(found: re.Match[str]) -> str:
+        known = next(vars(module)[found[1]] for module in CHECKS if found[1] in vars(module))
+        return "\n".join(f"- `{name}`: {_first_sentence(check)}" for name, check in known.items())
+
+    return _CHECKS.sub(listing, markdown)
+
+
+def _first_sentence(function: Any) -> str:
+    """Return the first paragraph of a docstring in one line."""
+    return " ".join(function.__doc__.split("\n\n")[0].split())
 
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001
