@@ -434,7 +434,7 @@ def test_json_symbols(tmp_path: Path) -> None:
         (GOOD + ', "actions": ["1", 1]}', "game.json: two actions are named '1'"),
         (GOOD + ', "outcomes": ["a"]}', "game.json: got 1 names for 2 outcomes"),
         ("[" * 100_000, "game.json: is nested too deeply"),
-        ('{"loss": [[1' + "0" * 5000 + "]]}", "game.json: Exceeds the limit"),
+        ('{"loss": [[1' + "0" * 5000 + "]]}", "game.json: has a number of too many digits"),
     ],
 )
 def test_wrong_json(tmp_path: Path, text: str, message: str) -> None:

@@ -38,7 +38,7 @@ class Auto(ChampionLearner):
     >>> from peekrank import Agent
     >>> agent = Agent(Auto(), m=5, k=1, d=3)
     >>> [status.member for status in agent.learner.member_status(agent.state)]
-    ['ridge', 'ridge:expand=1300', 'rtopkf:clip=0']
+    ['ridge', 'ridge:expand=1300', 'rtopkf:clip=0.0']
     """
 
     measure: LinearMeasure = field(default=DCG(10), metadata={"read": measure_named})
