@@ -512,6 +512,38 @@ def test_a_snapshot_that_cannot_be_restored_is_not_saved(tmp_path: Path, monkeyp
     it.close()
 
 
+def test_a_closed_stream_of_messages_does_not_end_the_writer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed, failed = io.StringIO(), threading.Event()
+    closed.close()
+    it, _ = service(tmp_path)
+    save = it._manager.save_snapshots
+
+    def fail_once(every: int) -> None:
+        if not failed.is_set():
+            failed.set()
+            raise RuntimeError("the disk is gone")
+        save(every)
+
+    monkeypatch.setattr(it._manager, "save_snapshots", fail_once)
+    configure_logging(file=closed)
+    try:
+        it.rank("home", RankRequest("first"))
+        assert failed.wait(10)
+        for n in range(1000):  # the writer reads the log again
+            try:
+                it.rank("home", RankRequest(f"next-{n}"))
+                break
+            except Problem:
+                threading.Event().wait(0.01)
+        assert it.live()
+        assert it.event("first").ranking
+    finally:
+        configure_logging()
+        it.close()
+
+
 def test_no_record_is_deleted_behind_a_damaged_snapshot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     it, clock = service(tmp_path, snapshot_every=20, retention=10.0)
     save = it._store.save_snapshot

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 from contextlib import suppress
-from typing import Any, TextIO
+from typing import Any, TextIO, cast
 
 import msgspec
 import structlog
@@ -37,7 +37,7 @@ def configure_logging(level: str = "info", file: TextIO | None = None) -> None:
             structlog.processors.ExceptionRenderer(without_locals),
             structlog.processors.JSONRenderer(serializer=_serialize),
         ],
-        logger_factory=structlog.WriteLoggerFactory(file or sys.stderr),
+        logger_factory=structlog.WriteLoggerFactory(cast("TextIO", _Lines(file or sys.stderr))),
         cache_logger_on_first_use=False,
     )
     LOGGER.handlers = [_Structured()]
@@ -49,8 +49,24 @@ class _Structured(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Log a message."""
-        with suppress(ValueError, OSError):  # the stream may be closed
-            structlog.get_logger().log(record.levelno, record.getMessage())
+        structlog.get_logger().log(record.levelno, record.getMessage())
+
+
+class _Lines:
+    """A stream that loses lines when it is closed or full, because a service must not stop for its messages."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+
+    def write(self, text: str) -> None:
+        """Write a text."""
+        with suppress(ValueError, OSError):
+            self._file.write(text)
+
+    def flush(self) -> None:
+        """Pass on what was written."""
+        with suppress(ValueError, OSError):
+            self._file.flush()
 
 
 def _serialize(event: dict[str, Any], **_: Any) -> str:
