@@ -182,7 +182,6 @@ def which_learner_when() -> list[str]:
     """Tabulate the advice of the package."""
     rows = [
         HEAD,
-        ("---",) * len(HEAD),
         *(row(when, advise(*when.problem[:3], grades=when.problem[3])) for when in WHEN),
     ]
     rows += [
@@ -195,7 +194,8 @@ def which_learner_when() -> list[str]:
         ),
         ("items have features", f"{linked('ridge')}, {linked('rtopkf')} or {linked('auto')}", "", "", "yes"),
     ]
-    return ["| " + " | ".join(cells) + " |" for cells in rows]
+    head, *lines = ("| " + " | ".join(cells) + " |" for cells in rows)
+    return [head, "|---" * len(HEAD) + "|", *lines]
 
 
 def row(when: When, advice: Advice) -> tuple[str, ...]:

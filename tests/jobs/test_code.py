@@ -115,6 +115,7 @@ def test_all_that_python_loads_for_a_run_counts(experiment: Experiment, tmp_path
     empty = {name for name in loaded if is_empty(name)}
     guard = "peekrank.experiments"  # its __init__ only says which extra is missing
     keeping = {"peekrank", guard, f"{guard}.runs", "peekrank.jobs.executor", "peekrank.jobs.results_dir"}
+    keeping |= {"peekrank.jobs.csv_text", "peekrank.jobs.parquet"}
     assert loaded - empty - keeping == set(package_sources().closure(*modules(experiment))) & loaded
     assert keeping <= loaded
 

@@ -335,5 +335,5 @@ def test_addresses_that_are_none(address: str) -> None:
 
 def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(MissingExtraError, match=r"the package ray for .* pip install '\.\[ray\]'"):
+    with pytest.raises(MissingExtraError, match=r"the package ray for .*pip install '\.\[ray\]'"):
         Ray().run([1], lambda job, _: [job], lambda *_: None, lambda _: None, str)
