@@ -1,7 +1,7 @@
 """Compare the rates of finite games by peekrank's analyser with pmlib's rules, and measure the time.
 
 pmlib (github.com/TanguyUrvoy/pmlib, 2017) is written for Python 2 and the Parma Polyhedra Library, and is not run
-here. What is compared is what it publishes: its games, and its rules as its source states them. Cells, and what is
+here. The comparison uses what it publishes: its games, and its rules as its source states them. Cells, and what is
 locally observable, come from peekrank: the column shows where the rules differ, and is no check of peekrank. The
 check is the known rate: from papers, for ranking games from the theorems of docs/games/rates.md.
 

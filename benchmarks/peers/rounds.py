@@ -5,8 +5,8 @@ with features. In each of them all see the relevance of as many items a round, a
 step. They take turns, one for each seed; times are of the processor, on one thread, the best of the turns. Speed
 without learning is no comparison, so each row also says how relevant the item on top was while learning, and how
 good the order of all items is that came out: NDCG@10, means and standard deviations over the seeds. Packages are
-used as they come, but for the rate of exploring by chance, which is the same for all. Of peekrank's learners,
-rtop1f alone is told the number of rounds. Without one of the packages, which are not required, its rows are
+used as they come, except for the rate of random exploration, which is the same for all. Of peekrank's learners,
+only rtop1f knows the number of rounds. Without one of the packages, which are not required, its rows are
 missing.
 
     python benchmarks/peers/rounds.py
