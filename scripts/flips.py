@@ -114,7 +114,7 @@ def serve(service: Service, requests: dict[str, tuple[str, RankRequest]]) -> Ser
             try:
                 served[event] = service.event(event)
                 served[f"{event} again"] = service.rank(*request)
-            except (Problem, OSError, ValueError) as error:  # the reply does not say where the damage is, the messages do
+            except (Problem, OSError, ValueError) as error:  # the messages, not the reply, name the record
                 served[event] = "; ".join([str(error), *(str(message.get("reason")) for message in messages)])
     return served
 

@@ -202,3 +202,16 @@ def sample_position(probabilities: Floats, first: int, uniform: float) -> int:
         if uniform < 0:
             return p
     return -1
+
+
+@kernel
+def fill_propensities(order: Ints, explore_probs: Floats, k: int, out: Floats) -> None:
+    """Fill in each row's probability to be among the first k, if an explored item takes position k.
+
+    `order` holds the row at each position of the best list, `explore_probs` is zero for the first k positions.
+    """
+    explored = 0.0
+    for p in range(len(out)):
+        out[order[p]] = 1.0 if p < k else explore_probs[p]
+        explored += explore_probs[p]
+    out[order[k - 1]] -= explored

@@ -9,6 +9,7 @@ from peekrank.kernels.exploration import (
     fill_doubts,
     fill_exploration_costs,
     fill_exploration_probs,
+    fill_propensities,
     sample_position,
 )
 from peekrank.kernels.pair_table import reindex
@@ -186,12 +187,7 @@ def update(s: MixedState, X: Features, ranking: Ints, token: Floats, feedback: F
 @kernel
 def propensities(s: MixedState, X: Features, ranking: Ints, token: Floats, out: Floats) -> None:
     """Fill in the propensities."""
-    n = len(ranking)
-    k, explored = min(s.k, n), 0.0
-    for p in range(n):
-        out[s.order[p]] = 1.0 if p < k else s.explore_probs[p]
-        explored += s.explore_probs[p]
-    out[s.order[k - 1]] -= explored
+    fill_propensities(s.order, s.explore_probs, min(s.k, len(ranking)), out)
 
 
 @kernel

@@ -9,6 +9,7 @@ from peekrank.kernels.exploration import (
     fill_doubts,
     fill_exploration_costs,
     fill_exploration_probs,
+    fill_propensities,
     floor_probs,
     sample_position,
 )
@@ -176,12 +177,7 @@ def _mark(s: RidgeState, ranking: Ints, token: Floats) -> None:
 @kernel
 def propensities(s: RidgeState, X: Features, ranking: Ints, token: Floats, out: Floats) -> None:
     """Fill in the propensities after `rank_by_doubt`; for sampling they are integrals over the posterior."""
-    n = len(ranking)
-    k, explore_probs = min(s.k, n), 0.0
-    for p in range(n):
-        out[s.order[p]] = 1.0 if p < k else s.explore_probs[p]
-        explore_probs += s.explore_probs[p]
-    out[s.order[k - 1]] -= explore_probs
+    fill_propensities(s.order, s.explore_probs, min(s.k, len(ranking)), out)
 
 
 @kernel
