@@ -5,8 +5,8 @@
 
 Each folder is hit up to eight times by SIGKILL, which nobody can catch, at moments from just before the
 undisturbed run wrote its manifest until it ended; then the same command is left to end. All files but timings.csv
-must be the same, byte for byte, and there must be no others. The script reports what differs, keeps its folder, and
-exits with code 1.
+must be the same, byte for byte, and there must be no others. The script reports what differs, keeps its folder,
+and exits with code 1.
 """
 
 from __future__ import annotations
