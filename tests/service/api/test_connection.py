@@ -31,6 +31,7 @@ def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     made = config(tmp_path_factory.mktemp("service"), limits=LimitsConfig(max_body_bytes=1000, max_batch_lines=3))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(connection, "HEADER_SECONDS", 1.0)
+        patch.setattr(connection, "REPLY_SECONDS", 1.0)
         patch.setattr(codec, "SECONDS", 1.0)
         with running(Service(made), made) as one:
             with Client(one.url, retries=20) as client:
@@ -170,6 +171,28 @@ def test_other_connections_are_kept(port: int) -> None:
         said = b""
         while said.count(b"HTTP/1.1 200") < 3 or not said.endswith(b"}"):
             said += caller.recv(65536)
+
+
+def test_a_caller_that_reads_nothing_is_cut_off(port: int) -> None:
+    request = b"GET /openapi.json HTTP/1.1\r\nhost: localhost\r\n\r\n"
+    with connect(port) as caller:
+        caller.sendall(request)
+        size = len(reply(caller))
+    count = 30_000_000 // size  # more than the buffers of a connection hold
+    with socket.socket() as caller:
+        caller.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        caller.settimeout(20)
+        caller.connect(("127.0.0.1", port))
+        caller.sendall(request * count)
+        time.sleep(3)
+        received = 0
+        with suppress(ConnectionResetError):
+            while part := caller.recv(65536):
+                received += len(part)
+        assert received < 0.9 * size * count
+    with connect(port) as caller:
+        caller.sendall(request)
+        assert len(reply(caller)) == size
 
 
 def test_limits_of_the_configuration_hold(port: int) -> None:

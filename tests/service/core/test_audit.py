@@ -112,6 +112,20 @@ def test_a_backup_can_be_restored(tmp_path: Path) -> None:
     assert peekrank("log", "audit", str(tmp_path / "log.db"), "--slot", "home").exit_code == 0
 
 
+def test_a_damaged_log_is_not_backed_up(tmp_path: Path) -> None:
+    it, clock = service(tmp_path)
+    live(it, clock)
+    it.close()
+    (tmp_path / "copy.db").write_bytes(b"of yesterday")
+    with sqlite3.connect(tmp_path / "log.db") as other:
+        other.execute("UPDATE log SET body = X'00' WHERE id % 1024 = 20")
+    other.close()
+    done = peekrank("log", "backup", str(tmp_path / "log.db"), str(tmp_path / "copy.db"))
+    assert done.exit_code == 2
+    assert "is damaged: record 20" in " ".join(done.output.split())
+    assert (tmp_path / "copy.db").read_bytes() == b"of yesterday"
+
+
 def test_exports_have_what_was_shown_and_answered(tmp_path: Path) -> None:
     it, clock = service(tmp_path, *ALL)
     put_some(it)

@@ -16,6 +16,7 @@ from helpers.services import HOME, config
 from peekrank.service.api.messages import FeedbackRequest, RankRequest
 from peekrank.service.api.problems import Problem
 from peekrank.service.config import Config, StoreConfig
+from peekrank.service.core import service as core
 from peekrank.service.core.service import Service
 from peekrank.service.core.snapshots import replay, take_snapshot
 from peekrank.service.event_log.sqlite import SQLiteStore
@@ -73,6 +74,23 @@ def test_a_second_process_follows_and_takes_over(shared: Config) -> None:
         assert (follower.stats().role, follower.stats().epoch) == ("owner", 2)
         visit(follower, "two")
         assert follower.event("one").state == "answered"
+    finally:
+        owner.close()
+        follower.close()
+
+
+def test_a_follower_says_how_far_it_is_behind(shared: Config, monkeypatch: pytest.MonkeyPatch) -> None:
+    owner, follower = Service(shared), Service(shared)
+    owner.start()
+    follower.start()
+    try:
+        wait_until(lambda: follower.stats().role == "follower")
+        monkeypatch.setattr(core, "_FOLLOW", 600.0)  # it looks at the log once more, at the most
+        time.sleep(0.5)
+        visit(owner, "unseen")
+        stats = follower.stats()
+        assert stats.lag == owner.stats().sequence - stats.sequence == 2
+        assert owner.stats().lag == 0
     finally:
         owner.close()
         follower.close()

@@ -1,7 +1,7 @@
 """HTTP connections with limits that hold for every request, before any key is checked.
 
-uvicorn limits neither the size of headers nor the time in which they arrive, and it keeps a connection whose
-caller still sends a body after the reply.
+uvicorn limits neither the size of headers nor the time in which they arrive or replies are read, and it keeps a
+connection whose caller still sends a body after the reply.
 """
 
 from __future__ import annotations
@@ -16,16 +16,20 @@ from peekrank.service.api.limits import MAX_HEAD
 from peekrank.service.api.problems import head_too_large
 
 HEADER_SECONDS = 10.0  # time limit for the first line and the headers of each request
+REPLY_SECONDS = 30.0  # time limit for the caller to take some 50 kB of a reply
 
 
 class Connection(HttpToolsProtocol):
-    """A connection that is closed if headers are too large or too slow, and after a reply to half a request.
+    """A connection that is closed if headers are too large or too slow, or if a reply is not read.
+
+    It is also closed after a reply to half a request.
 
     The same number of bytes limits the first line and the headers of a request, and whatever separates and follows
     the parts of its body. `codec.read_body` limits the size and the time of the body itself.
     """
 
     _timer: asyncio.TimerHandle | None = None
+    _reply_timer: asyncio.TimerHandle | None = None
     _reads_head = False  # whether a request has begun, and its headers are not complete
     _reads_body = False  # whether the headers are complete, and the request is not
     _received = 0  # bytes of the latest part
@@ -84,9 +88,20 @@ class Connection(HttpToolsProtocol):
         self._keep_alive = False
         super().shutdown()
 
+    def pause_writing(self) -> None:
+        """Start the time limit of a caller that does not read its reply."""
+        super().pause_writing()
+        self._reply_timer = self.loop.call_later(REPLY_SECONDS, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """Stop the time limit, because the caller has read most of what was sent."""
+        super().resume_writing()
+        self._stop_reply_timer()
+
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stop the time limit."""
+        """Stop the time limits."""
         self._stop_timer()
+        self._stop_reply_timer()
         super().connection_lost(exc)
 
     def _head_size(self) -> int:
@@ -109,3 +124,8 @@ class Connection(HttpToolsProtocol):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+    def _stop_reply_timer(self) -> None:
+        if self._reply_timer is not None:
+            self._reply_timer.cancel()
+            self._reply_timer = None

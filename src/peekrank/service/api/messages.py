@@ -363,7 +363,13 @@ class StatsReply(Reply, frozen=True):
         int, described("How often ownership has changed. The store rejects writes of an older epoch.")
     ] = 0
     sequence: Annotated[int, described("Number of the latest record.")] = 0
-    lag: Annotated[int, described("Records that this process has not applied yet.")] = 0
+    lag: Annotated[
+        int | None,
+        described(
+            "Records of the log that this process has not applied yet: 0 for an owner. null if a follower cannot "
+            "read the log, or if the key is limited to some slots."
+        ),
+    ] = 0
     snapshot: Annotated[
         int | None,
         described("Number of the last record in the latest snapshot. null if the key is limited to some slots."),

@@ -72,7 +72,7 @@ def visible_stats(stats: StatsReply, slots: list[SlotReply], key: Key) -> StatsR
     if not key.slots:
         return stats
     sequence = sum(slot.sequence for slot in slots if key.sees(slot.name))
-    return msgspec.structs.replace(stats, sequence=sequence, snapshot=None, queued=None, log_bytes=None)
+    return msgspec.structs.replace(stats, sequence=sequence, lag=None, snapshot=None, queued=None, log_bytes=None)
 
 
 class Metrics:

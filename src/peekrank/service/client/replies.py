@@ -153,7 +153,7 @@ class StatsReply:
     role: str
     epoch: int = 0
     sequence: int = 0
-    lag: int = 0
+    lag: int | None = 0
     snapshot: int | None = None
     queued: int | None = None
     log_bytes: int | None = None

@@ -216,11 +216,22 @@ class Service:
                 role="follower" if self._manager.following else "owner",
                 epoch=self._store.epoch,
                 sequence=sum(slot.state.number for slot in self._manager.slots.values()),
+                lag=self._lag(),
                 snapshot=sum(self._manager.snapshots.values()),
                 queued=self._queue.qsize(),
                 log_bytes=self._log_bytes(),
                 started=self._started,
             )
+
+    def _lag(self) -> int | None:
+        """Return the number of records that this process has not applied, or None while the log cannot be read."""
+        if not self._manager.following:
+            return 0  # an owner applies records before it writes them
+        try:
+            heads = self._store.heads()
+        except StoreError:
+            return None
+        return sum(max(heads[name].last - slot.state.number, 0) for name, slot in self._manager.slots.items())
 
     def _log_bytes(self) -> int:
         """Return the size of the log, or 0 while it cannot be reached."""

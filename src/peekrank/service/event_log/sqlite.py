@@ -23,6 +23,7 @@ from peekrank.service.event_log.records import FORMAT, Record
 from peekrank.service.event_log.sqlite_checks import (
     SLOT,
     TABLES,
+    check_copy,
     check_file,
     check_kind,
     check_schema,
@@ -347,7 +348,7 @@ class SQLiteStore:
 
     @_method
     def backup(self, target: Path) -> None:
-        """Copy the log to another file while it is in use. The copy appears complete or not at all."""
+        """Copy the log to another file, which appears complete and checked, or not at all."""
         part = target.with_name(f".{target.name}.{os.getpid()}.part")
         with closing(self._connect(write=False)) as source:
             check_schema(source, self.path)
@@ -355,6 +356,7 @@ class SQLiteStore:
                 _make_private(part)
                 with closing(sqlite3.connect(part)) as copy:
                     source.backup(copy, pages=4096, sleep=0.001)
+                    check_copy(copy, self.path)
                 part.replace(target)
             finally:
                 with suppress(OSError):

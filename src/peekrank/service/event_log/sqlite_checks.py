@@ -107,6 +107,17 @@ def check_file(connection: sqlite3.Connection, path: Path) -> None:
         raise DamagedError(f"{error}. {_describe_intact(connection)} Restore a backup") from None
 
 
+def check_copy(connection: sqlite3.Connection, path: Path) -> None:
+    """Check a copy of a log as `check_file` does, and all its records. Raises DamagedError with the reason."""
+    check_file(connection, path)
+    try:
+        for slot, (number, head) in read_heads(connection).items():
+            for _ in checked(_records(connection, slot, number * SLOT), head.deleted, head.anchor):
+                pass
+    except (sqlite3.DatabaseError, DamagedError) as error:
+        raise DamagedError(f"{path} is damaged: {error}. {_describe_intact(connection)}") from None
+
+
 def _check_owners(connection: sqlite3.Connection, known: set[int]) -> None:
     """Raise DamagedError if a record belongs to no slot."""
     first = -(2**63)
