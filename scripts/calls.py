@@ -22,7 +22,7 @@ sometimes `field` and `retry_after`. The service serves the explanation below at
 429 and 503, repeat the same call."""
 _PAGES = """\
 `GET /metrics` returns Prometheus metrics (role `reader`), `GET /` the dashboard (`reader`), and
-`GET /openapi.json` the OpenAPI description (no key needed)."""
+`GET /docs` this reference and `GET /openapi.json` the OpenAPI description (no key needed)."""
 _FIELDS = ("field", "type", "meaning")
 _SAFE = re.compile(r"\|")
 

@@ -28,7 +28,7 @@ def url() -> Iterator[str]:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize(
-    "path", ["/?live=no", "/dashboard/home?live=no", "/dashboard/search?live=no", "/problems/closed"]
+    "path", ["/?live=no", "/dashboard/home?live=no", "/dashboard/search?live=no", "/problems/closed", "/docs"]
 )
 @pytest.mark.parametrize("width", WIDTHS)
 def test_pages_fit_and_load_nothing(

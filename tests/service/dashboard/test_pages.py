@@ -14,11 +14,13 @@ from helpers.strict_html import Page
 from peekrank.service.api.endpoints import application
 from peekrank.service.api.keys import Key, Keys, new_key
 from peekrank.service.api.messages import Interval, Minute, SlotReply
+from peekrank.service.api.openapi import openapi
 from peekrank.service.api.problems import PROBLEM_TYPES
+from peekrank.service.api.routes import ENDPOINTS
 from peekrank.service.api.structured_logging import configure_logging
 from peekrank.service.dashboard import charts, pages
 
-PATHS = ["/", "/?live=no", "/dashboard/home", "/dashboard/search?live=no", "/problems/closed"]
+PATHS = ["/", "/?live=no", "/dashboard/home", "/dashboard/search?live=no", "/problems/closed", "/docs"]
 
 
 @pytest.fixture
@@ -39,6 +41,18 @@ def test_pages_are_well_formed_and_load_nothing(call: Caller, path: str) -> None
     digest = base64.b64encode(sha256(style[1].encode()).digest()).decode()
     assert f"style-src 'sha256-{digest}'" in reply.headers["content-security-policy"]
     assert " style=" not in reply.text
+
+
+def test_the_reference_has_every_call_body_and_problem(call: Caller) -> None:
+    page = call("GET", "/docs").text
+    ids = set(re.findall(r'id="([^"]+)"', page))
+    assert set(re.findall(r'href="#([^"]+)"', page)) <= ids
+    assert {f"call-{endpoint.name}" for endpoint in ENDPOINTS} <= ids
+    assert set(openapi()["components"]["schemas"]) <= ids
+    for kind in set(re.findall(r'href="/problems/([^"]+)"', page)):
+        assert kind in PROBLEM_TYPES
+    assert "Undefined" not in page
+    assert "`" not in page
 
 
 def test_the_overview_tells_the_state_of_the_log_and_of_each_slot(call: Caller) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Sequence
 from functools import cache
 from hashlib import sha256
@@ -10,10 +11,12 @@ from importlib.resources import files
 from typing import Any, NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from peekrank.service.api.messages import ItemReply, SlotReply, StatsReply
+from peekrank.service.api.openapi import openapi
 from peekrank.service.api.problems import PROBLEM_TYPES
+from peekrank.service.api.routes import ENDPOINTS
 from peekrank.service.dashboard import charts
 
 ITEMS = 100  # items per page
@@ -78,6 +81,30 @@ def problem_page(kind: str) -> str:
 
 
 @cache
+def api_page() -> str:
+    """Render the reference of the HTTP calls."""
+    document = openapi()
+    calls = [
+        endpoint._replace(reply=_names(endpoint.reply), request=endpoint.request and _names(endpoint.request))
+        for endpoint in ENDPOINTS
+    ]
+    return _render(
+        "api.html",
+        version=document["info"]["version"],
+        description=document["info"]["description"],
+        calls=calls,
+        schemas=sorted(document["components"]["schemas"].items()),
+        problems=PROBLEM_TYPES,
+        view=View(0.0, live=False),
+    )
+
+
+def _names(body: Any) -> list[str]:
+    """Return the names of a type, or of the members of a union."""
+    return [one.__name__ for one in getattr(body, "__args__", (body,))]
+
+
+@cache
 def style() -> str:
     """Return the style sheet, which every page includes."""
     return (files("peekrank.service.dashboard") / "templates" / "dashboard.css").read_text(encoding="utf-8")
@@ -102,12 +129,23 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(percent=_percent, number=_number, ago=_ago, size=_size, count=_count)
+    environment.filters.update(
+        inline=_inline, percent=_percent, number=_number, ago=_ago, size=_size, count=_count
+    )
     return environment
 
 
 def _render(template: str, **content: Any) -> str:
     return _environment().get_template(template).render(style=Markup(style()), **content)  # noqa: S704 - our own
+
+
+def _inline(text: str) -> Markup:
+    """Mark what is between backquotes as code.
+
+    >>> print(_inline("`a<b` or c"))
+    <code>a&lt;b</code> or c
+    """
+    return Markup(re.sub(r"`+([^`]+)`+", r"<code>\1</code>", str(escape(text))))  # noqa: S704 - escaped
 
 
 def _percent(share: float | None) -> str:

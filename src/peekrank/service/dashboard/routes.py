@@ -1,4 +1,4 @@
-"""Routes of the dashboard. They need the role `reader`."""
+"""Routes of the pages. Those of the dashboard need the role `reader`, explanations no key."""
 
 from __future__ import annotations
 
@@ -49,9 +49,13 @@ def dashboard_routes(service: ServiceProtocol, keys: Keys, clock: Callable[[], f
             raise problems.no_such_page(request.url.path)
         return _html(pages.problem_page(kind))
 
+    async def api(_: Request, __: Key) -> Response:
+        return _html(pages.api_page())
+
     return [
         Route("/", authenticated("dashboard", keys, "reader", overview)),
         Route("/dashboard/{slot}", authenticated("dashboard", keys, "reader", slot)),
+        Route("/docs", authenticated("docs", keys, None, api)),
         Route("/problems/{kind}", authenticated("problem", keys, None, problem)),
     ]
 
