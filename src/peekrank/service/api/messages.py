@@ -59,6 +59,16 @@ Score = Annotated[
         "is missing, the registered score counts.",
     ),
 ]
+Group = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=MAX_ID,
+        pattern=_TEXT,
+        description="What rules limit together with other items, such as its publisher or brand. If it is "
+        "missing, the registered group counts. An item without any is a group of its own.",
+    ),
+]
 Signal = Annotated[
     float,
     Meta(ge=0, le=1e9, description="How often, or for how many seconds, a person did something with an item."),
@@ -97,11 +107,12 @@ class Reply(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Item(Message, frozen=True):
-    """An item, with its features and its score if it has any."""
+    """An item, with its features, its score and its group if it has any."""
 
     id: ItemId
     features: Features | None = None
     score: Score | None = None
+    group: Group | None = None
 
 
 def names_of(items: Sequence[str | Item]) -> list[str]:
@@ -137,6 +148,14 @@ class RankRequest(Message, frozen=True):
     baseline: Annotated[
         Annotated[list[ItemId], Meta(min_length=1, max_length=MAX_ITEMS)] | None,
         described("The order that the app would show without the service. A slot in shadow mode returns it."),
+    ] = None
+    pins: Annotated[
+        dict[Annotated[int, Meta(ge=1, le=MAX_ITEMS)], ItemId] | None,
+        described('Items with fixed positions in this list, beside those of the slot\'s rules: `{"1": "tea"}`.'),
+    ] = None
+    blocked: Annotated[
+        Annotated[list[ItemId], Meta(max_length=MAX_ITEMS)] | None,
+        described("Items to leave out of this list, beside those that the slot's rules block."),
     ] = None
 
 
@@ -218,6 +237,7 @@ class RankReply(Reply, frozen=True):
     retired: Annotated[
         list[ItemId], described("Items of the request that are retired. The ranking leaves them out.")
     ] = []
+    blocked: Annotated[list[ItemId], described("Items that rules left out of the ranking.")] = []
 
 
 class EventReply(Reply, frozen=True):
@@ -251,6 +271,7 @@ class ItemReply(Reply, frozen=True):
         float | None,
         described("Mean of roughly the last hundred grades. Compare it with `mean` to see the trend."),
     ] = None
+    group: Annotated[str | None, described("The registered group, or null.")] = None
 
 
 class ItemsReply(Reply, frozen=True):
@@ -333,6 +354,8 @@ class SlotReply(Reply, frozen=True):
         int, described("Grades that arrived after the event closed. They are logged, not learned from.")
     ] = 0
     explored: Annotated[int, described("Events in which the learner explored.")] = 0
+    rules: Annotated[str, described("The slot's rules in a line. Empty if there are none.")] = ""
+    relaxed: Annotated[int, described("Lists in which a limit on groups or new items could not be met.")] = 0
     open: Annotated[int, described("Events that are not closed yet.")] = 0
     value: Annotated[Interval | None, described("Mean value per event, estimated from the feedback.")] = None
     ranking: Annotated[

@@ -21,6 +21,7 @@ _COUNTS = {  # field of a slot: metric and what it counts
     "expired": ("expired_events", "Events that closed without feedback"),
     "late": ("late_feedback", "Grades that arrived after the event was closed"),
     "explored": ("explorations", "Rankings that explored"),
+    "relaxed": ("relaxed_rankings", "Rankings in which a limit on groups or new items could not be met"),
 }
 _STATS = {  # field of the statistics: metric and what it is
     "epoch": ("epoch", "How often ownership of the log has changed"),

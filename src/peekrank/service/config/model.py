@@ -10,13 +10,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
-from peekrank._util.text import excerpt
 from peekrank.engine.validation import problem_shape
 from peekrank.learners import learner as learner_named
 from peekrank.measures import measure as measure_named
 from peekrank.service.api.limits import MAX_BODY, MAX_FEATURES, MAX_ID, MAX_ITEMS, MAX_LINES, MAX_OPEN
 from peekrank.service.config.address import check_address
 from peekrank.service.config.file import Document, FieldPath, read_document
+from peekrank.service.config.rules import NO_RULES, RulesConfig, check_items, check_slot_rules, parse_slot_rules
 from peekrank.spec import format_spec, suggest
 from peekrank.streams.feedback_rules import FeedbackRules, parse_rules
 from peekrank.types import Learner, Measure, RealAnswers
@@ -126,6 +126,7 @@ class SlotConfig:
         str, "Feedback that the app sends: `grades`, or rules for signals such as `click = 1; cascade`."
     ] = "grades"
     seed: Annotated[int, "Random seed. 0 means that the service draws one, and stores it in the log."] = 0
+    rules: Annotated[RulesConfig, "Limits on the lists: a table of its own, `[slots.NAME.rules]`."] = NO_RULES
 
     @cached_property
     def measure_object(self) -> Measure:
@@ -268,6 +269,7 @@ def _slot(document: Document, name: str) -> SlotConfig:
     ranges |= {"features": (0, MAX_FEATURES), "context": (0, MAX_FEATURES), "item_effects": (0, MAX_FEATURES)}
     _check_ranges(document, path, slot, ranges)
     _check_learner(document, path, slot)
+    check_slot_rules(document, (*path, "rules"), slot.rules, slot.learner_object, slot.k)
     _check_window(document, path, slot)
     _check_feedback(document, path, slot)
     return slot
@@ -338,20 +340,12 @@ def _check_learner(document: Document, path: FieldPath, slot: SlotConfig) -> Non
             (*path, "items"),
             f"{learner.name} ranks a fixed set of items: list them. With doubtsort, items may change",
         )
-    _check_items(document, (*path, "items"), slot.items)
+    check_items(document, (*path, "items"), slot.items)
     m = slot.max_list_length if lists else max(slot.k, len(slot.items)) if by_name else len(slot.items)
     try:
         problem_shape(learner, m=m, k=slot.k, d=slot.d)
     except ValueError as error:
         document.fail((*path, "k"), str(error))
-
-
-def _check_items(document: Document, path: FieldPath, items: tuple[str, ...]) -> None:
-    if len(set(items)) < len(items):
-        document.fail(path, "must name each item once")
-    for item in items:
-        if not item.isprintable() or not 1 <= len(item) <= MAX_ID:
-            document.fail(path, f"{excerpt(item)!r} is not a valid name: use 1 to {MAX_ID} printable characters")
 
 
 def _check_ranges(document: Document, path: FieldPath, table: Any, ranges: dict[str, tuple[int, int]]) -> None:
@@ -380,6 +374,8 @@ def _value(document: Document, path: FieldPath, value: Any, hint: Any) -> Any:
         if value not in get_args(hint):
             suggestion = suggest(str(value), get_args(hint))
             document.fail(path, f"must be {' or '.join(map(repr, get_args(hint)))}; {suggestion}")
+    elif hint is RulesConfig:
+        return parse_slot_rules(document, path)
     elif hint is float:
         return _parse_seconds(document, path, value)
     elif hint is int:

@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 from peekrank.service.config import KeyConfig, LimitsConfig, ServerConfig, SlotConfig, StoreConfig
+from peekrank.service.config.rules import RulesConfig
 
 TABLES: dict[str, type[Any]] = {
     "[slots.NAME]": SlotConfig,
+    "[slots.NAME.rules]": RulesConfig,
     "[store]": StoreConfig,
     "[server]": ServerConfig,
     "[[keys]]": KeyConfig,
@@ -44,4 +46,6 @@ def _section(name: str, cls: type[Any]) -> str:
 def _default(value: Any) -> str:
     if isinstance(value, tuple):
         return "`[]`"
+    if value is None or isinstance(value, RulesConfig):
+        return "none"
     return f'`"{value}"`' if isinstance(value, str) else f"`{value:_}`"
