@@ -127,4 +127,3 @@ def check_items(document: Document, path: FieldPath, items: Collection[str]) -> 
     for item in items:
         if not item.isprintable() or not 1 <= len(item) <= MAX_ID:
             document.fail(path, f"{excerpt(item)!r} is not a valid name: use 1 to {MAX_ID} printable characters")
-
