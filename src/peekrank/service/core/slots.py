@@ -68,12 +68,12 @@ class Slot:
 
     # Rankings
 
-    def rank(self, request: messages.RankRequest) -> RankReply:
-        """Rank a list for a new event."""
+    def rank(self, request: messages.RankRequest, begun: Ranked | None = None) -> RankReply:
+        """Rank a list for a new event. A rerank call has begun its record."""
         state = self.state
         if len(state.open) >= self._limits.max_open_events:
             raise problems.too_many_open(state.slot, self._limits.max_open_events)
-        body = Ranked(digest(request), request.defer, state.config.k)
+        body = begun or Ranked(digest(request), request.defer, state.config.k)
         if state.lists:
             self._set_list(body, request)
         else:
@@ -81,7 +81,7 @@ class Slot:
         self._set_scores(body, request.items)
         self._set_key(body, request.key)
         self._set_context(body, request.context)
-        if state.config.mode == "shadow":
+        if state.config.mode == "shadow" or (begun and request.baseline is not None):
             self._set_baseline(body, request.baseline)
         event = request.event_id or secrets.token_urlsafe(12).lstrip("-_") + "0"
         self._queue(event, state.rank(state.number + 1, self.now, event, body))
@@ -224,9 +224,9 @@ class Slot:
             )
         _check_numbers(body.context, "$.context")
 
-    def repeat_rank(self, event: Event, request: messages.RankRequest) -> RankReply:
-        """Return the stored ranking. Raises a `Problem` if the request differs from the original one."""
-        is_same = bool(event.body.digest) and event.body.digest == digest(request)
+    def repeat_rank(self, event: Event, request: messages.RankRequest, known: bytes = b"") -> RankReply:
+        """Return the stored ranking. Raises a `Problem` if the request, or its known digest, differs."""
+        is_same = bool(event.body.digest) and event.body.digest == (known or digest(request))
         trigger = Trigger.SAME_RANK if is_same else Trigger.OTHER_RANK
         if step(self.state.config.update, event.status, trigger).problem:
             raise problems.other_request(event.id)

@@ -16,6 +16,7 @@ from msgspec import Struct
 from peekrank.service.config import SlotConfig
 from peekrank.types import Floats, Ints
 
+NOWHERE = 0xFFFF  # instead of the index of a retired item
 FORMAT = 2  # version of records and snapshots
 
 
@@ -65,6 +66,11 @@ class Ranked(Struct, array_like=True):
     baseline: bytes = b""  # the caller's order, which was shown instead
     scores: bytes = b""  # float64, the app's score of each item, in the order of `items`; NaN if it is missing
     key: str = ""  # whom or what the list is for; empty if the learner got none
+    documents: int = 0  # number of documents in the body of a rerank call; 0 for other calls
+    places: bytes = (
+        b""  # uint16, index into `items` of each document, or NOWHERE; empty if it is the document's own
+    )
+    trace: bytes = b""  # id of the caller's trace; empty if the call had none
 
     @property
     def explored(self) -> bool:
