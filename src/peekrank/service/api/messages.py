@@ -159,6 +159,12 @@ class RankRequest(Message, frozen=True):
     ] = None
 
 
+class CitedText(Message, frozen=True):
+    """A document that is cited by its text, which the service does not keep."""
+
+    text: str
+
+
 class FeedbackRequest(Message, frozen=True):
     """Feedback on a list: the body of ``PUT /v1/events/{id}/feedback``."""
 
@@ -188,6 +194,18 @@ class FeedbackRequest(Message, frozen=True):
         described(
             "The list as the app showed it, from the top, at least k items. If missing, the ranking. Alarms "
             "compare the two. The first feedback that has it counts."
+        ),
+    ] = None
+    grade: Annotated[
+        Grade | None,
+        described("One grade instead of `grades`, for what came of the whole list, such as an answer of a model."),
+    ] = None
+    cited: Annotated[
+        Annotated[list[Annotated[int, Meta(ge=0, lt=MAX_ITEMS)] | ItemId | CitedText], Meta(max_length=MAX_ITEMS)]
+        | None,
+        described(
+            "With `grade`: the items it speaks of, by id, by place in the `documents` of a rerank call, or by "
+            "text. Those below the first k are ignored. Can be left out if k is 1."
         ),
     ] = None
 
@@ -255,6 +273,7 @@ class EventReply(Reply, frozen=True):
     deadline: Annotated[
         float | None, described("When the event closes, in seconds since 1970. null once it is closed.")
     ] = None
+    ignored: Annotated[int, described("Number of `cited` items of this call that were not among the first k.")] = 0
 
 
 class ItemReply(Reply, frozen=True):
@@ -420,6 +439,7 @@ class ProblemReply(Reply, frozen=True):
     title: Annotated[str, described("The type of problem in a few words.")]
     status: Annotated[int, described("The HTTP status.")]
     detail: Annotated[str, described("What is wrong with this call, and what would be valid.")]
+    message: Annotated[str, described("The same as `detail`, where clients of reranking services look.")]
     field: Annotated[str | None, described("Location in the body, for example `$.items[3].features`.")] = None
     retry_after: Annotated[float | None, described("Seconds to wait before a retry.")] = None
 

@@ -76,12 +76,12 @@ class Slot:
 
     # Rankings
 
-    def rank(self, request: messages.RankRequest) -> RankReply:
-        """Rank a list for a new event."""
+    def rank(self, request: messages.RankRequest, begun: Ranked | None = None) -> RankReply:
+        """Rank a list for a new event. A rerank call has begun its record."""
         state = self.state
         if len(state.open) >= self._limits.max_open_events:
             raise problems.too_many_open(state.slot, self._limits.max_open_events)
-        body = Ranked(digest(request), request.defer, state.config.k)
+        body = begun or Ranked(digest(request), request.defer, state.config.k)
         items, body.blocked = allowed_items(state, request)
         if state.lists:
             self._set_list(body, items)
@@ -93,7 +93,7 @@ class Slot:
         set_pins(state, body, request)
         self._set_key(body, request.key)
         self._set_context(body, request.context)
-        if state.config.mode == "shadow":
+        if state.config.mode == "shadow" or (begun and request.baseline is not None):
             self._set_baseline(body, request.baseline)
         event = request.event_id or secrets.token_urlsafe(12).lstrip("-_") + "0"
         self._queue(event, state.rank(state.number + 1, self.now, event, body))
@@ -178,6 +178,7 @@ class Slot:
             if state.lists
             else {name: known + n for n, name in enumerate(body.added)}
         )
+        baseline = [name for name in baseline if name not in body.blocked]
         if state.config.retired_items == "skip" and not state.lists:
             baseline = [name for name in baseline if not state.items.is_retired(name)]
         order = [new[name] if name in new else self._number(name) for name in baseline]
@@ -234,9 +235,9 @@ class Slot:
             )
         _check_numbers(body.context, "$.context")
 
-    def repeat_rank(self, event: Event, request: messages.RankRequest) -> RankReply:
-        """Return the stored ranking. Raises a `Problem` if the request differs from the original one."""
-        is_same = bool(event.body.digest) and event.body.digest == digest(request)
+    def repeat_rank(self, event: Event, request: messages.RankRequest, known: bytes = b"") -> RankReply:
+        """Return the stored ranking. Raises a `Problem` if the request, or its known digest, differs."""
+        is_same = bool(event.body.digest) and event.body.digest == (known or digest(request))
         trigger = Trigger.SAME_RANK if is_same else Trigger.OTHER_RANK
         if step(self.state.config.update, event.status, trigger).problem:
             raise problems.other_request(event.id)

@@ -16,6 +16,7 @@ from msgspec import Struct
 from peekrank.service.config import SlotConfig
 from peekrank.types import Decision, Floats, Ints
 
+NOWHERE = 0xFFFF  # instead of the index of a retired item
 FORMAT = 2  # version of records and snapshots
 
 
@@ -70,6 +71,11 @@ class Ranked(Struct, array_like=True):
     groups: bytes = b""  # uint32, the group of each item in the order of `items`, as a number within the list
     relaxed: int = 0  # positions at which a limit could not be met
     followed: float = 1.0  # share of the learner's order that the leash allowed
+    documents: int = 0  # number of documents in the body of a rerank call; 0 for other calls
+    places: bytes = (
+        b""  # uint16, index into `items` of each document, or NOWHERE; empty if it is the document's own
+    )
+    trace: bytes = b""  # id of the caller's trace; empty if the call had none
 
     @property
     def explored(self) -> bool:
