@@ -25,9 +25,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from peekrank.engine.rules import AtMost
 from peekrank.service.api.messages import FeedbackRequest, Item, ItemsRequest, RankRequest
 from peekrank.service.api.problems import Problem
 from peekrank.service.config import Config, SlotConfig, StoreConfig
+from peekrank.service.config.rules import RulesConfig
 from peekrank.service.core.audit import audit_slots
 from peekrank.service.core.replies import names_of
 from peekrank.service.core.service import Service
@@ -37,6 +39,16 @@ from peekrank.service.event_log.open import open_log
 
 CALLERS = 8
 ITEMS = tuple(f"item-{n}" for n in range(10))
+RULES = RulesConfig(
+    explore=0.5,
+    explore_at=1,
+    pins=((2, "item-3"),),
+    blocked=("item-1",),
+    new=AtMost(1, within=3),
+    new_below=3,
+    group=AtMost(1, within=4),
+    leash=0.2,
+)
 SLOTS = (
     SlotConfig("home", learner="doubtsort", items=ITEMS, k=1, feedback_window=0.5),
     SlotConfig(
@@ -49,6 +61,7 @@ SLOTS = (
         missing_feedback=0,
     ),
     SlotConfig("scored", learner="mixed:cells=50", k=2, feedback_window=0.5),
+    SlotConfig("ruled", learner="doubtsort", items=ITEMS, k=2, feedback_window=0.5, rules=RULES),
     SlotConfig("search", learner="ridge", features=4, features_from="registry", k=2, feedback_window=1.0),
 )
 
@@ -93,6 +106,15 @@ def _call(service: Service, folder: Path, run: int, caller: int) -> None:
             if slot == "scored":
                 scored: list[str | Item] = [Item(name, score=rng.gauss(0, 1)) for name in rng.sample(ITEMS, 5)]
                 request = RankRequest(event_id=event, items=scored, key=f"key {rng.randrange(4)}")
+            if slot == "ruled":
+                names = rng.sample(ITEMS, 7)
+                pin = next(name for name in names if name not in ("item-1", "item-3"))
+                request = RankRequest(
+                    event_id=event,
+                    items=[Item(name, group=f"group {int(name[-1]) % 3}") for name in names],
+                    pins={1: pin} if rng.random() < 0.3 else None,
+                    blocked=["item-7"] if pin != "item-7" and rng.random() < 0.3 else None,
+                )
             reply = service.rank(slot, request)
             file.write(json.dumps([event, slot, reply.ranking]).encode() + b"\n")
             if rng.random() < 0.7:

@@ -91,6 +91,8 @@ def _busy() -> SlotReply:
         expired=765_432,
         late=4_568,
         explored=31_415,
+        rules="explore at most 10 % of lists; <b>bold</b> at position 2",
+        relaxed=1_208,
         due=990_000,
         due_answered=227_700,
         open=1234,

@@ -344,8 +344,14 @@ class Agent(AgentState):
 
     @property
     def rules(self) -> Rules | None:
-        """Return the rules of all lists, or None."""
+        """Return the rules of all lists, or None. New ones apply from the next list on."""
         return self._ruled.rules
+
+    @rules.setter
+    def rules(self, rules: Rules | None) -> None:
+        ruled = Ruled(self.learner, self.shape, rules)
+        with self._lock:
+            ruled.n_relaxed, self._ruled = self._ruled.n_relaxed, ruled
 
     @property
     def n_relaxed(self) -> int:

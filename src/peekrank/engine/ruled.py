@@ -18,9 +18,17 @@ from peekrank.engine.rule_kernels import (
     rule_memory,
     ruled_entry_point,
 )
-from peekrank.engine.rules import Pins, Rules, as_blocked, as_pins, check_mixture, check_pins, check_rules
+from peekrank.engine.rules import (
+    Pins,
+    Rules,
+    as_blocked,
+    as_pins,
+    check_mixture,
+    check_pins,
+    check_rules,
+    measure_of,
+)
 from peekrank.engine.validation import rows_of
-from peekrank.measures import DCG
 from peekrank.types import Applied, Floats, Ints, Learner, LinearMeasure, Shape
 
 _FAR = 2**62
@@ -58,10 +66,6 @@ class Ruled:
         self.rules, self.always, self.n_relaxed = rules, rules is not None, 0
         self._learner, self._rules = learner, rules or Rules()
         check_rules(self._rules, learner, shape)
-        measure = learner.measure if learner.measure is not None else DCG()
-        if self._rules.leash is not None and not isinstance(measure, LinearMeasure):
-            raise ValueError(f"leash: {measure} has no weights of positions")
-        self._measure = measure
         self._pins, self._mixed = self._rules.pinned, not self._rules.only_block
         self._standing = RuledCall(
             self._pins, frozenset(), as_blocked(self._rules.blocked), self._mixed, self._rules.leash is not None
@@ -124,13 +128,6 @@ class Ruled:
                     f"item {item} is pinned to position {position}, but the list has "
                     + (f"{n} items" if position > n else "no such item")
                 )
-        if rules.group is not None and pinned is not None and by_row is not None:
-            rows = pinned[: rules.group.within]
-            if np.bincount(by_row[rows[rows != FREE]], minlength=1).max() > rules.group.n:
-                raise ValueError(
-                    f"the pins put more than {rules.group.n} items of a group into the first {rules.group.within} "
-                    "positions"
-                )
         return Limits(tuple(sorted(pins)), pinned, by_row, said, own)
 
     def rank(self, limits: Limits, room: int, *arguments: Any) -> tuple[int, Applied]:
@@ -155,10 +152,10 @@ class Ruled:
         return number, Applied(limits.pins, limits.said, relaxed, followed / STEPS)
 
     def _make_room(self, room: int) -> None:
-        rules, measure = self._rules, self._measure
+        rules, measure = self._rules, measure_of(self._learner)
         group, new = rules.group or (0, 0), rules.new or (0, 0)
         weights: Floats = np.zeros(room)
-        if rules.leash is not None:
+        if rules.leash is not None and isinstance(measure, LinearMeasure):
             weights = measure.discount(room) * (1 if measure.higher_is_better else -1)
         memory = rule_memory(room, weights)
         place = _FAR if rules.explore_at is None else rules.explore_at - 1

@@ -10,7 +10,8 @@ import numpy as np
 
 from peekrank._util.text import shown
 from peekrank._util.validate import check_int
-from peekrank.types import Learner, Shape
+from peekrank.measures import DCG
+from peekrank.types import Learner, LinearMeasure, Measure, Shape
 
 _LARGEST = 2**53
 Pins = Mapping[int, int] | Iterable[tuple[int, int]]
@@ -28,7 +29,8 @@ class Rules:
     """Limits on the lists of an agent. Propensities stay exact.
 
     Rules are applied to each list of the learner's mixture: the best list, and one for each item that it may
-    explore. Pins come first; then the lists are filled from the top, without items that a limit excludes.
+    explore. Pins come first, even if they exceed a limit; then the lists are filled from the top, without items
+    that a limit excludes.
 
     Parameters
     ----------
@@ -42,7 +44,7 @@ class Rules:
     blocked
         Items that are never shown.
     new
-        Limit on new items, which have fewer than `new_below` answers. Pins may exceed it.
+        Limit on new items, which have fewer than `new_below` answers.
     new_below
         Number of answers from which on an item is no longer new.
     group
@@ -137,6 +139,13 @@ def check_rules(rules: Rules, learner: Learner, shape: Shape) -> None:
         raise ValueError(f"explore_at = {rules.explore_at}: must be at most k = {shape.k}, or nothing is learned")
     if rules.new is not None and kernels.set_items is None:
         raise ValueError(f"new: {learner.name} does not count the answers of single items")
+    if rules.leash is not None and not isinstance(measure := measure_of(learner), LinearMeasure):
+        raise ValueError(f"leash: {measure} has no weights of positions")
+
+
+def measure_of(learner: Learner) -> Measure:
+    """Return the measure whose weights of positions a leash uses: DCG if the learner has none."""
+    return learner.measure if learner.measure is not None else DCG()
 
 
 def check_mixture(learner: Learner) -> None:
@@ -145,7 +154,7 @@ def check_mixture(learner: Learner) -> None:
     if kernels.mixture is None or kernels.component is None or kernels.off_policy is None:
         raise ValueError(
             f"{learner.name} cannot obey rules other than blocked: its lists are not a mixture of a few, so their "
-            " propensities would not be exact; use mixed, doubtsort, greedy or ridge"
+            "propensities would not be exact; use mixed, doubtsort, greedy or ridge"
         )
 
 

@@ -109,6 +109,24 @@ def test_a_batch_has_a_status_per_line(call: Caller) -> None:
     assert read[3]["problem"]["type"] == "/problems/unknown-slot"
 
 
+def test_lines_of_a_batch_may_pin_and_block(call: Caller) -> None:
+    lines: list[dict[str, Any]] = [
+        {"call": "rank", "slot": "home", "request": {"event_id": "e1", "pins": {"1": "cake"}, "blocked": ["tea"]}},
+        {"call": "rank", "slot": "home", "request": {"pins": {"1": "pie"}}},
+        {"call": "rank", "slot": "home", "request": {"pins": {"0": "tea"}}},
+        {"call": "rank", "slot": "home", "request": {"items": ["tea", {"id": "pie", "group": "sweet"}]}},
+    ]
+    body = "\n".join(map(json.dumps, lines))
+    reply = call("POST", "/v1/batch", content=body, headers={"content-type": LINES})
+    read = [json.loads(line) for line in reply.text.splitlines()]
+    assert (read[0]["reply"]["ranking"], read[0]["reply"]["blocked"]) == (["cake", "soup"], ["tea"])
+    assert [(line["status"], line["problem"]["field"]) for line in read[1:]] == [
+        (422, "$.pins"),
+        (422, None),
+        (422, "$.items"),
+    ]
+
+
 def test_a_batch_has_limits(call: Caller, service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     many = b"{}\n" * (MAX_LINES + 1)
     assert "the limit is 1,000" in problem(
@@ -236,6 +254,7 @@ def test_metrics_count_calls_and_events(call: Caller) -> None:
     assert 'peekrank_http_requests_total{call="rank",status="404"} 1.0' in page
     assert 'peekrank_http_request_duration_seconds_count{call="rank"} 2.0' in page
     assert 'peekrank_rankings_total{slot="home"} 1.0' in page
+    assert 'peekrank_relaxed_rankings_total{slot="home"} 0.0' in page
     assert "peekrank_log_sequence 3.0" in page
 
 

@@ -18,6 +18,7 @@ import pytest
 
 from helpers.asgi import Caller
 from helpers.running import config
+from peekrank.engine.rules import AtMost
 from peekrank.service.api import messages
 from peekrank.service.api.endpoints import application
 from peekrank.service.api.keys import Key, Keys, new_key
@@ -27,6 +28,7 @@ from peekrank.service.api.structured_logging import configure_logging
 from peekrank.service.client import AsyncClient, Client, replies
 from peekrank.service.client._requests import Requests, item
 from peekrank.service.config import SlotConfig
+from peekrank.service.config.rules import RulesConfig
 from peekrank.service.core.service import Service
 
 BATCH_RANK = {"call": "rank", "slot": "home", "request": {"event_id": "e1"}}
@@ -107,6 +109,24 @@ def test_scores_and_keys_are_sent(tmp_path: Path) -> None:
         assert scores == [[1.0, 0.5]]
         with pytest.raises(ValueError, match="scores: 'rice' is not among the items"):
             client.rank("home", ["tea"], scores={"rice": 1.0})
+
+
+def test_groups_pins_and_blocked_items_are_sent(tmp_path: Path) -> None:
+    slot = SlotConfig("home", k=1, seed=1, rules=RulesConfig(group=AtMost(1, 2)))
+    with Service(replace(config(tmp_path), slots=(slot,))) as made:
+        client = Client("http://peekrank", transport=Flaky(application(made)))
+        client.put_items("home", [item("tea", group="drinks"), item("milk", group="drinks"), "rice"])
+        assert {one.id: one.group for one in client.items("home")} == {
+            "tea": "drinks",
+            "milk": "drinks",
+            "rice": None,
+        }
+        shown = client.rank("home", pins={1: "milk"}, blocked=["pie"])
+        assert shown.ranking == ["milk", "rice", "tea"]
+        shown = client.rank("home", ["tea", item("rice", group="drinks"), "pie"], pins={1: "tea"}, blocked=["pie"])
+        assert (shown.ranking, shown.blocked) == (["tea", "rice"], ["pie"])
+        assert client.slot("home").rules == "at most 1 of a group in the first 2"
+        assert client.slot("home").relaxed == 1
 
 
 def test_features_travel_as_float32(tmp_path: Path) -> None:

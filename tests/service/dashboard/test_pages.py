@@ -72,6 +72,7 @@ def test_a_slot_tells_of_its_learners_and_items(call: Caller) -> None:
         "0.450 to 0.510",
         "155 items; the table has the 100",
         "shadow mode: the app shows its own order",
+        "Rules: explore at most 10 % of lists; &lt;b&gt;bold&lt;/b&gt; at position 2 · relaxed in 1,208 lists",
         "retired",
         "rising",
         "falling",

@@ -110,6 +110,7 @@ def problem_reply(problem: Problem) -> ProblemReply:
         title=problem.title,
         status=problem.status,
         detail=problem.detail,
+        message=problem.detail,
         field=problem.field,
         retry_after=problem.retry_after,
     )

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, nullcontext
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 from starlette.applications import Starlette
+from starlette.convertors import Convertor, register_url_convertor
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -28,7 +30,7 @@ from peekrank.service.api.codec import (
     read_body,
 )
 from peekrank.service.api.keys import Key, Keys
-from peekrank.service.api.limits import MAX_ITEMS
+from peekrank.service.api.limits import MAX_ITEMS, RERANK_BODIES
 from peekrank.service.api.messages import (
     ChangedReply,
     EventReply,
@@ -42,10 +44,13 @@ from peekrank.service.api.messages import (
 from peekrank.service.api.metrics import TYPE, Metrics, stats_and_slots, visible_stats
 from peekrank.service.api.middleware import ServiceMiddleware
 from peekrank.service.api.openapi import openapi
+from peekrank.service.api.rerank import NO_RERANKS, Reranking, Reranks
+from peekrank.service.api.rerank_messages import TraceReply
 from peekrank.service.api.routes import ENDPOINTS, PAGE, PARAMETERS, Endpoint
 from peekrank.service.config import LimitsConfig
 from peekrank.service.core.commands import Activate, Command, PutItems, Rank, RetireItems, SubmitFeedback
 from peekrank.service.core.protocol import ServiceProtocol, check_readable
+from peekrank.service.core.rerank import TraceFeedback
 from peekrank.service.dashboard.routes import dashboard_routes
 
 Result = TypeVar("Result")
@@ -75,10 +80,15 @@ class Endpoints:
         The service.
     limits
         Limits of calls.
+    reranks
+        Slots that answer rerank calls.
+    metrics
+        Counts what rerank calls do.
     """
 
-    def __init__(self, service: ServiceProtocol, limits: LimitsConfig) -> None:
+    def __init__(self, service: ServiceProtocol, limits: LimitsConfig, reranks: Reranks, metrics: Metrics) -> None:
         self._service, self._limits = service, limits
+        self.reranking = Reranking(service, reranks, metrics, self._submit)
 
     async def _submit(self, command: Command[Result]) -> Result:
         """Run a command. Returns once it is in the log."""
@@ -99,7 +109,17 @@ class Endpoints:
 
     async def feedback(self, context: RequestContext) -> EventReply:
         """Submit feedback on an event."""
-        return await self._submit(SubmitFeedback(context.path["event_id"], context.body, context.key.slots))
+        body = await self.reranking.with_ids(context.body)
+        return await self._submit(SubmitFeedback(context.path["event_id"], body, context.key.slots))
+
+    async def trace_feedback(self, context: RequestContext) -> TraceReply:
+        """Submit feedback on the events of a trace."""
+        body = await self.reranking.with_ids(context.body)
+        return await self._submit(TraceFeedback(bytes.fromhex(context.path["trace_id"]), body, context.key.slots))
+
+    async def rerank(self, context: RequestContext) -> Response:
+        """Rank documents for a query."""
+        return await self.reranking.rerank(context.request, context.key, context.body)
 
     async def activate(self, context: RequestContext) -> EventReply:
         """Activate a deferred event."""
@@ -170,6 +190,7 @@ def application(
     *,
     hosts: frozenset[str] = frozenset(),
     limits: LimitsConfig | None = None,
+    reranks: Reranks = NO_RERANKS,
     lifespan: Lifespan[Starlette] | None = None,
     clock: Callable[[], float] = time.time,
     banner: str = "",
@@ -186,6 +207,8 @@ def application(
         Host names of the service; empty allows any.
     limits
         Limits of calls. The default limits if None.
+    reranks
+        Slots that answer rerank calls.
     lifespan
         Runs around the life of the server.
     clock
@@ -194,19 +217,57 @@ def application(
         Text at the top of every page of the dashboard.
     """
     keys, limits = keys or Keys(), limits or LimitsConfig()
-    metrics, endpoints = Metrics(service), Endpoints(service, limits)
+    metrics = Metrics(service)
+    endpoints = Endpoints(service, limits, reranks, metrics)
     by_path: dict[str, dict[str, StarletteHandler]] = {}
     for endpoint in ENDPOINTS:
         handler = _handler(endpoint, getattr(endpoints, endpoint.name), limits.max_body_bytes)
-        by_path.setdefault(endpoint.path, {})[endpoint.method] = authenticated(
-            endpoint.name, keys, endpoint.role, handler
-        )
-    routes = [Route(path, _by_method(handlers), methods=list(handlers)) for path, handlers in by_path.items()]
+        for path in (endpoint.path, *endpoint.aliases):
+            by_path.setdefault(path, {})[endpoint.method] = authenticated(
+                endpoint.name, keys, endpoint.role, handler
+            )
+    routes = [
+        Route(_typed(path), _by_method(handlers), methods=list(handlers)) for path, handlers in by_path.items()
+    ]
     routes.append(Route("/metrics", authenticated("metrics", keys, "reader", _metrics_page(metrics))))
     routes.append(Route("/openapi.json", authenticated("openapi", keys, None, _description)))
     routes += dashboard_routes(service, keys, clock, banner)
-    app = Starlette(routes=routes, exception_handlers={HTTPException: _routing_problem}, lifespan=lifespan)
+    around = _closing(endpoints.reranking, lifespan)
+    app = Starlette(routes=routes, exception_handlers={HTTPException: _routing_problem}, lifespan=around)
     return ServiceMiddleware(app, metrics, hosts)
+
+
+class _TraceConvertor(Convertor[str]):
+    """A trace id in a path. Other events may have ids that look almost like one."""
+
+    regex = "[0-9a-f]{32}"
+
+    def convert(self, value: str) -> str:
+        return value
+
+    def to_string(self, value: str) -> str:
+        return value
+
+
+register_url_convertor("trace", _TraceConvertor())
+
+
+def _typed(path: str) -> str:
+    return path.replace("{trace_id}", "{trace_id:trace}")
+
+
+def _closing(reranking: Reranking, lifespan: Lifespan[Starlette] | None) -> Lifespan[Starlette]:
+    """Close the connections to upstreams when the server stops."""
+
+    @asynccontextmanager
+    async def around(app: Starlette) -> AsyncIterator[Any]:
+        async with lifespan(app) if lifespan else nullcontext() as state:
+            try:
+                yield state
+            finally:
+                await reranking.close()
+
+    return around
 
 
 def _by_method(handlers: dict[str, StarletteHandler]) -> StarletteHandler:
@@ -223,6 +284,8 @@ def _by_method(handlers: dict[str, StarletteHandler]) -> StarletteHandler:
 def _handler(endpoint: Endpoint, function: Callable[[RequestContext], Awaitable[Any]], max_body: int) -> Handler:
     """Decode the request, call the function, and encode its reply."""
     body_type = None if endpoint.name == "batch" else endpoint.request
+    if endpoint.name == "rerank":
+        max_body *= RERANK_BODIES
 
     async def handle(request: Request, key: Key) -> Response:
         path = _check_path(request.path_params)

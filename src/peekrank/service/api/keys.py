@@ -134,8 +134,10 @@ def keys_from_config(config: Config) -> Keys:
 
 
 def _key_in(authorization: str) -> str:
-    """Extract the key: a bearer token or, for browsers, the password of basic authentication."""
-    scheme, _, rest = authorization.partition(" ")
+    """Extract the key: a bearer token, the password of basic authentication, or all of it, as TEI's clients do."""
+    scheme, _, rest = authorization.strip().partition(" ")
+    if not rest:
+        return scheme
     if scheme.lower() == "bearer":
         return rest.strip()
     if scheme.lower() == "basic":

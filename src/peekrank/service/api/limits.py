@@ -1,6 +1,7 @@
 """Hard limits of the HTTP interface. A configuration can lower some of them, and raise none."""
 
 MAX_BODY = 4 * 2**20  # bytes of a request body
+RERANK_BODIES = 4  # a rerank call, which has texts, may be so many times as large
 MAX_HEAD = 64 * 2**10  # bytes of the address and the headers of a request
 MAX_LINES = 1000  # lines of a batch
 MAX_BATCH_REPLY = 16 * 2**20  # bytes of the replies to a batch, after which the service runs no further lines

@@ -59,6 +59,16 @@ Score = Annotated[
         "is missing, the registered score counts.",
     ),
 ]
+Group = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=MAX_ID,
+        pattern=_TEXT,
+        description="What rules limit together with other items, such as its publisher or brand. If it is "
+        "missing, the registered group counts. An item without any is a group of its own.",
+    ),
+]
 Signal = Annotated[
     float,
     Meta(ge=0, le=1e9, description="How often, or for how many seconds, a person did something with an item."),
@@ -97,11 +107,12 @@ class Reply(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Item(Message, frozen=True):
-    """An item, with its features and its score if it has any."""
+    """An item, with its features, its score and its group if it has any."""
 
     id: ItemId
     features: Features | None = None
     score: Score | None = None
+    group: Group | None = None
 
 
 def names_of(items: Sequence[str | Item]) -> list[str]:
@@ -138,6 +149,20 @@ class RankRequest(Message, frozen=True):
         Annotated[list[ItemId], Meta(min_length=1, max_length=MAX_ITEMS)] | None,
         described("The order that the app would show without the service. A slot in shadow mode returns it."),
     ] = None
+    pins: Annotated[
+        dict[Annotated[int, Meta(ge=1, le=MAX_ITEMS)], ItemId] | None,
+        described('Items with fixed positions in this list, beside those of the slot\'s rules: `{"1": "tea"}`.'),
+    ] = None
+    blocked: Annotated[
+        Annotated[list[ItemId], Meta(max_length=MAX_ITEMS)] | None,
+        described("Items to leave out of this list, beside those that the slot's rules block."),
+    ] = None
+
+
+class CitedText(Message, frozen=True):
+    """A document that is cited by its text, which the service does not keep."""
+
+    text: str
 
 
 class FeedbackRequest(Message, frozen=True):
@@ -169,6 +194,18 @@ class FeedbackRequest(Message, frozen=True):
         described(
             "The list as the app showed it, from the top, at least k items. If missing, the ranking. Alarms "
             "compare the two. The first feedback that has it counts."
+        ),
+    ] = None
+    grade: Annotated[
+        Grade | None,
+        described("One grade instead of `grades`, for what came of the whole list, such as an answer of a model."),
+    ] = None
+    cited: Annotated[
+        Annotated[list[Annotated[int, Meta(ge=0, lt=MAX_ITEMS)] | ItemId | CitedText], Meta(max_length=MAX_ITEMS)]
+        | None,
+        described(
+            "With `grade`: the items it speaks of, by id, by place in the `documents` of a rerank call, or by "
+            "text. Those below the first k are ignored. Can be left out if k is 1."
         ),
     ] = None
 
@@ -218,6 +255,7 @@ class RankReply(Reply, frozen=True):
     retired: Annotated[
         list[ItemId], described("Items of the request that are retired. The ranking leaves them out.")
     ] = []
+    blocked: Annotated[list[ItemId], described("Items that rules left out of the ranking.")] = []
 
 
 class EventReply(Reply, frozen=True):
@@ -235,6 +273,7 @@ class EventReply(Reply, frozen=True):
     deadline: Annotated[
         float | None, described("When the event closes, in seconds since 1970. null once it is closed.")
     ] = None
+    ignored: Annotated[int, described("Number of `cited` items of this call that were not among the first k.")] = 0
 
 
 class ItemReply(Reply, frozen=True):
@@ -251,6 +290,7 @@ class ItemReply(Reply, frozen=True):
         float | None,
         described("Mean of roughly the last hundred grades. Compare it with `mean` to see the trend."),
     ] = None
+    group: Annotated[str | None, described("The registered group, or null.")] = None
 
 
 class ItemsReply(Reply, frozen=True):
@@ -333,6 +373,8 @@ class SlotReply(Reply, frozen=True):
         int, described("Grades that arrived after the event closed. They are logged, not learned from.")
     ] = 0
     explored: Annotated[int, described("Events in which the learner explored.")] = 0
+    rules: Annotated[str, described("The slot's rules in a line. Empty if there are none.")] = ""
+    relaxed: Annotated[int, described("Lists in which a limit on groups or new items could not be met.")] = 0
     open: Annotated[int, described("Events that are not closed yet.")] = 0
     value: Annotated[Interval | None, described("Mean value per event, estimated from the feedback.")] = None
     ranking: Annotated[
@@ -397,6 +439,7 @@ class ProblemReply(Reply, frozen=True):
     title: Annotated[str, described("The type of problem in a few words.")]
     status: Annotated[int, described("The HTTP status.")]
     detail: Annotated[str, described("What is wrong with this call, and what would be valid.")]
+    message: Annotated[str, described("The same as `detail`, where clients of reranking services look.")]
     field: Annotated[str | None, described("Location in the body, for example `$.items[3].features`.")] = None
     retry_after: Annotated[float | None, described("Seconds to wait before a retry.")] = None
 

@@ -21,6 +21,7 @@ _COUNTS = {  # field of a slot: metric and what it counts
     "expired": ("expired_events", "Events that closed without feedback"),
     "late": ("late_feedback", "Grades that arrived after the event was closed"),
     "explored": ("explorations", "Rankings that explored"),
+    "relaxed": ("relaxed_rankings", "Rankings in which a limit on groups or new items could not be met"),
 }
 _STATS = {  # field of the statistics: metric and what it is
     "epoch": ("epoch", "How often ownership of the log has changed"),
@@ -97,6 +98,15 @@ class Metrics:
             buckets=_BUCKETS,
             registry=self._registry,
         )
+        self._upstreams = Counter(
+            "peekrank_upstream_calls", "Calls of upstreams by result", ["slot", "result"], registry=self._registry
+        )
+        self._unlearned = Counter(
+            "peekrank_unlearned_lists",
+            "Rerank calls that met a limit of the slot",
+            ["slot"],
+            registry=self._registry,
+        )
         self._known: dict[tuple[str, int], tuple[Counter, Histogram]] = {}  # because looking up labels is slow
 
     def observe(self, call: str, status: int, seconds: float) -> None:
@@ -107,6 +117,14 @@ class Metrics:
             self._known[call, status] = known
         known[0].inc()
         known[1].observe(seconds)
+
+    def upstream(self, slot: str, result: str) -> None:
+        """Count a call of a slot's upstream: `ok`, or why it failed."""
+        self._upstreams.labels(slot, result).inc()
+
+    def unlearned(self, slot: str) -> None:
+        """Count a rerank call that has no event."""
+        self._unlearned.labels(slot).inc()
 
     def page(self, key: Key) -> bytes:
         """Return the metrics that a key may see, in the Prometheus text format. Requests are those of all keys."""

@@ -51,6 +51,7 @@ class ServiceMiddleware:
             return
         start, headers, status = perf_counter(), Headers(scope=scope), 500
         trace = _TRACE.fullmatch(headers.get("traceparent", ""))
+        scope["peekrank.trace"] = trace[1] if trace else ""
 
         async def send_with_headers(message: Message) -> None:
             nonlocal status

@@ -28,9 +28,9 @@ def openapi() -> dict[str, Any]:
     ('/livez', '3.1.0')
     """
     requests = _schemas([endpoint.request for endpoint in ENDPOINTS if endpoint.request is not None])
-    replies = _schemas([*(endpoint.reply for endpoint in ENDPOINTS), ProblemReply])
-    for schema in replies.values():  # the service writes every field
-        schema["required"] = list(schema["properties"])
+    for name in ("RerankRequest", "Document"):
+        requests[name]["additionalProperties"] = True
+    replies = _schemas([*(endpoint.reply for endpoint in ENDPOINTS), ProblemReply], all_required=True)
     paths: dict[str, Any] = {}
     for endpoint in ENDPOINTS:
         paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = _operation(endpoint)
@@ -47,14 +47,18 @@ def openapi() -> dict[str, Any]:
     }
 
 
-def _schemas(bodies: list[Any]) -> dict[str, dict[str, Any]]:
+def _schemas(bodies: list[Any], *, all_required: bool = False) -> dict[str, dict[str, Any]]:
     """Return the schemas of bodies by name, without default values.
 
-    Generators of clients make a field with a default value one that every request must have.
+    Generators of clients make a field with a default value one that every request must have. In replies,
+    the service writes every field that has a value, also a default one.
     """
     _, schemas = msgspec.json.schema_components(bodies, ref_template=_REFERENCE)
     for schema in schemas.values():
-        for field in schema.get("properties", {}).values():
+        fields, required = schema.get("properties", {}), schema.get("required", [])
+        if all_required:
+            schema["required"] = [name for name, field in fields.items() if name in required or "default" in field]
+        for field in fields.values():
             field.pop("default", None)
     return schemas
 

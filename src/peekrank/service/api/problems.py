@@ -67,6 +67,11 @@ PROBLEM_TYPES = {
         "Too many open events",
         "An event stays open until it is answered or its feedback window is over. Retry, or raise the limit.",
     ),
+    "upstream": ProblemType(
+        503,
+        "Upstream failed",
+        "The reranker behind the slot did not score the documents. Nothing was changed. Retry.",
+    ),
     "overloaded": ProblemType(503, "Overloaded", "Too many calls are waiting. Nothing was changed. Retry."),
     "not-ready": ProblemType(
         503, "Not ready", "The service is still reading its log, or is stopping. Nothing was changed. Retry."
@@ -189,6 +194,13 @@ def unknown_event(event_id: str) -> Problem:
     )
 
 
+def unknown_trace(trace: str) -> Problem:
+    """Report a trace without events in memory."""
+    return Problem(
+        "unknown-event", f"no rerank call in memory had the trace {trace}; send its `traceparent` header"
+    )
+
+
 def unknown_item(names: Iterable[str], known: Iterable[str]) -> Problem:
     """Report items that the slot does not have."""
     names = list(names)
@@ -250,6 +262,11 @@ def too_many_open(slot: str, limit: int) -> Problem:
     return Problem(
         "too-many-open", f"slot {slot!r} has {pluralize(limit, 'open event')}, the limit", retry_after=1.0
     )
+
+
+def upstream_failed(reason: str) -> Problem:
+    """Report an upstream that failed, for a slot that refuses calls then."""
+    return Problem("upstream", reason, retry_after=1.0)
 
 
 def overloaded(length: int) -> Problem:

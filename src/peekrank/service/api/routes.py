@@ -23,6 +23,7 @@ from peekrank.service.api.messages import (
     SlotsReply,
     StatsReply,
 )
+from peekrank.service.api.rerank_messages import RerankReply, RerankRequest, TextResult, TraceId, TraceReply
 
 Role = Literal["reader", "app", "admin"]
 ROLES: tuple[Role, ...] = get_args(Role)  # an admin may make all calls
@@ -49,9 +50,10 @@ class Endpoint(NamedTuple):
     request: Any = None
     problems: tuple[str, ...] = ()  # types of problems beside those that any call may have
     queries: tuple[Query, ...] = ()
+    aliases: tuple[str, ...] = ()  # other paths, which the description leaves out
 
 
-PARAMETERS = {"slot": SlotName, "event_id": EventId}  # in paths
+PARAMETERS = {"slot": SlotName, "event_id": EventId, "trace_id": TraceId}  # in paths
 PAGE = 100  # default number of items per page
 LIMIT = Query("limit", int, f"Number of items to list, 1 to {MAX_ITEMS}. {PAGE} by default.")
 AFTER = Query("after", ItemId, "List items whose ids come after this one.")
@@ -70,6 +72,27 @@ ENDPOINTS = (
         RankReply,
         RankRequest,
         (*_BODY, *_WRITES, "unknown-slot", "unknown-item", "other-request", "too-many-open"),
+    ),
+    Endpoint(
+        "POST",
+        "/v1/rerank",
+        "rerank",
+        "Rank documents for a query, in the interface of reranking services. Also at /v2/rerank and /rerank.",
+        "app",
+        RerankReply | list[TextResult],
+        RerankRequest,
+        (*_BODY, *_WRITES, "unknown-slot", "other-request", "too-many-open", "upstream"),
+        aliases=("/v2/rerank", "/rerank"),
+    ),
+    Endpoint(
+        "PUT",
+        "/v1/events/trace:{trace_id}/feedback",
+        "trace_feedback",
+        "Submit a grade on the rerank calls of a trace, by the trace id in their `traceparent`. Safe to repeat.",
+        "app",
+        TraceReply,
+        FeedbackRequest,
+        (*_BODY, *_WRITES, "unknown-event", "other-answer", "closed"),
     ),
     Endpoint(
         "PUT",

@@ -82,6 +82,7 @@ class HttpServer:
             service,
             keys,
             limits=config.limits,
+            reranks=config.reranks,
             hosts=_LOCAL_HOSTS if not keys and is_loopback(config.server.host) else frozenset(),
             lifespan=lifespan(service, self._fail),
             clock=clock,
@@ -179,5 +180,9 @@ def app() -> ServiceMiddleware:
     configure_logging()
     service = Service(config)
     return application(
-        service, keys_from_config(config), limits=config.limits, lifespan=lifespan(service, lambda _: None)
+        service,
+        keys_from_config(config),
+        limits=config.limits,
+        reranks=config.reranks,
+        lifespan=lifespan(service, lambda _: None),
     )

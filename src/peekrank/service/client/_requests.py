@@ -100,11 +100,13 @@ class Requests:
         event_id: str | None = None,
         baseline: Sequence[str] | None = None,
         defer: bool = False,
+        pins: Mapping[int, str] | None = None,
+        blocked: Iterable[str] | None = None,
     ) -> ApiRequest[RankReply]:
         """Rank a list: names of items, or a mapping from names to features. By default, all items of the slot.
 
         `scores` are the app's own, by item; without `items`, their items are ranked. `key` is whom or what the
-        list is for.
+        list is for. `pins` maps positions to items, `blocked` names items to leave out.
         """
         body = {
             "event_id": event_id or uuid.uuid4().hex,
@@ -113,6 +115,8 @@ class Requests:
             "context": None if context is None else _pack(context),
             "defer": defer,
             "baseline": None if baseline is None else list(baseline),
+            "pins": None if pins is None else {str(position): name for position, name in pins.items()},
+            "blocked": None if blocked is None else list(blocked),
         }
         return _request("POST", f"{_slot(slot)}/rank", RankReply, body)
 
@@ -155,7 +159,7 @@ class Requests:
         return ApiRequest("POST", "/v1/batch", _read_lines, content, LINES)
 
     def put_items(self, slot: str, items: Items) -> ApiRequest[ChangedReply]:
-        """Register items, or replace the features or scores of known ones."""
+        """Register items, or replace the features, scores or groups of known ones."""
         return _request("PUT", f"{_slot(slot)}/items", ChangedReply, {"items": _items(items)})
 
     def retire_items(self, slot: str, names: Iterable[str]) -> ApiRequest[ChangedReply]:
@@ -181,7 +185,9 @@ class Requests:
         return _request("GET", "/v1/stats", StatsReply)
 
 
-def item(name: str, features: ArrayLike | None = None, score: float | None = None) -> dict[str, Any]:
+def item(
+    name: str, features: ArrayLike | None = None, score: float | None = None, group: str | None = None
+) -> dict[str, Any]:
     """Describe an item, with its features as base64 of little-endian float32. A score of None or NaN is missing.
 
     >>> item("tea", [1.0])
@@ -194,6 +200,8 @@ def item(name: str, features: ArrayLike | None = None, score: float | None = Non
         described["features"] = _pack(features)
     if score is not None and not np.isnan(score):
         described["score"] = float(score)
+    if group is not None:
+        described["group"] = group
     return described
 
 

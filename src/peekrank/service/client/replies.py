@@ -24,6 +24,7 @@ class RankReply:
     explored: bool
     sequence: int
     retired: list[str] = field(default_factory=list)
+    blocked: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,7 @@ class ItemReply:
     n_feedback: int = 0
     mean: float | None = None
     recent: float | None = None
+    group: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +133,8 @@ class SlotReply:
     due_answered: int = 0
     late: int = 0
     explored: int = 0
+    rules: str = ""
+    relaxed: int = 0
     open: int = 0
     value: Interval | None = None
     ranking: list[str] = field(default_factory=list)

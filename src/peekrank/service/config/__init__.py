@@ -9,5 +9,15 @@ from peekrank.service.config.model import (
     StoreConfig,
     read_config,
 )
+from peekrank.service.config.rerank import RerankConfig
 
-__all__ = ["Config", "KeyConfig", "LimitsConfig", "ServerConfig", "SlotConfig", "StoreConfig", "read_config"]
+__all__ = [
+    "Config",
+    "KeyConfig",
+    "LimitsConfig",
+    "RerankConfig",
+    "ServerConfig",
+    "SlotConfig",
+    "StoreConfig",
+    "read_config",
+]

@@ -17,7 +17,12 @@ _HEADER = re.compile(r"\s*\[(\[)?\s*([^\[\]]+?)\s*\]")
 _KEY = re.compile(r"""\s*((?:[\w-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[\w-]+|"[^"]*"|'[^']*'))*)\s*=""")
 _PART = re.compile(r"""[\w-]+|"[^"]*"|'[^']*'""")
 
-_SECRETS = ("url", "hash")  # fields whose content may be a password or, by mistake, a key
+_SECRETS = (
+    "url",
+    "hash",
+    "upstream",
+    "upstream_key",
+)  # fields whose content may be a password or, by mistake, a key
 _MAX_PATH = 200  # characters of a field in an error
 
 FieldPath = tuple[str | int, ...]  # names of tables, indices into lists, and the name of a field

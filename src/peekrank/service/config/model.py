@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
-from peekrank._util.text import excerpt
 from peekrank.engine.validation import problem_shape
 from peekrank.learners import learner as learner_named
 from peekrank.measures import measure as measure_named
 from peekrank.service.api.limits import MAX_BODY, MAX_FEATURES, MAX_ID, MAX_ITEMS, MAX_LINES, MAX_OPEN
 from peekrank.service.config.address import check_address
 from peekrank.service.config.file import Document, FieldPath, read_document
+from peekrank.service.config.rerank import RerankConfig, check_rerank
+from peekrank.service.config.rules import NO_RULES, RulesConfig, check_items, check_slot_rules, parse_slot_rules
 from peekrank.spec import format_spec, suggest
 from peekrank.streams.feedback_rules import FeedbackRules, parse_rules
 from peekrank.types import Learner, Measure, RealAnswers
@@ -126,6 +127,7 @@ class SlotConfig:
         str, "Feedback that the app sends: `grades`, or rules for signals such as `click = 1; cascade`."
     ] = "grades"
     seed: Annotated[int, "Random seed. 0 means that the service draws one, and stores it in the log."] = 0
+    rules: Annotated[RulesConfig, "Limits on the lists: a table of its own, `[slots.NAME.rules]`."] = NO_RULES
 
     @cached_property
     def measure_object(self) -> Measure:
@@ -173,6 +175,7 @@ class Config:
     store: StoreConfig = StoreConfig()
     limits: LimitsConfig = LimitsConfig()
     keys: tuple[KeyConfig, ...] = ()
+    reranks: Mapping[str, RerankConfig] = field(default_factory=dict)  # by slot; not part of the log
 
     def slot(self, name: str) -> SlotConfig:
         """Return the slot of this name."""
@@ -200,13 +203,27 @@ def parse_config(document: Document) -> Config:
     slots = document.content.get("slots")
     if not isinstance(slots, dict) or not slots:
         document.fail(("slots",), "must be a table with at least one slot, for example [slots.home]")
+    made = tuple(_slot(document, name) for name in slots)
     return Config(
-        tuple(_slot(document, name) for name in slots),
+        made,
         _server(document),
         _store(document),
         _limits(document),
         tuple(_key(document, n) for n in range(_n_keys(document))),
+        _reranks(document, made),
     )
+
+
+def _reranks(document: Document, slots: tuple[SlotConfig, ...]) -> dict[str, RerankConfig]:
+    reranks: dict[str, RerankConfig] = {}
+    for slot in slots:
+        path: FieldPath = ("slots", slot.name)
+        if document.get((*path, "rerank")) is not None:
+            reranks[slot.name] = _table(document, (*path, "rerank"), RerankConfig)
+            check_rerank(document, path, slot, reranks[slot.name])
+            if sum(one.default for one in reranks.values()) > 1:
+                document.fail((*path, "rerank", "default"), "another slot is the default already")
+    return reranks
 
 
 def _server(document: Document) -> ServerConfig:
@@ -258,7 +275,7 @@ def _slot(document: Document, name: str) -> SlotConfig:
     path: FieldPath = ("slots", name)
     if not _SLOT_NAME.fullmatch(name) or len(name) > MAX_ID:
         document.fail(path, "a slot's name must be letters, digits and . _ ~ -, starting with a letter or digit")
-    slot = replace(_table(document, path, SlotConfig, omit={"name"}), name=name)
+    slot = replace(_table(document, path, SlotConfig, omit={"name"}, tables={"rerank"}), name=name)
     ranges = {
         "k": (1, MAX_ITEMS),
         "max_grade": (1, 255),
@@ -268,6 +285,7 @@ def _slot(document: Document, name: str) -> SlotConfig:
     ranges |= {"features": (0, MAX_FEATURES), "context": (0, MAX_FEATURES), "item_effects": (0, MAX_FEATURES)}
     _check_ranges(document, path, slot, ranges)
     _check_learner(document, path, slot)
+    check_slot_rules(document, (*path, "rules"), slot.rules, slot.learner_object, slot.k)
     _check_window(document, path, slot)
     _check_feedback(document, path, slot)
     return slot
@@ -338,20 +356,12 @@ def _check_learner(document: Document, path: FieldPath, slot: SlotConfig) -> Non
             (*path, "items"),
             f"{learner.name} ranks a fixed set of items: list them. With doubtsort, items may change",
         )
-    _check_items(document, (*path, "items"), slot.items)
+    check_items(document, (*path, "items"), slot.items)
     m = slot.max_list_length if lists else max(slot.k, len(slot.items)) if by_name else len(slot.items)
     try:
         problem_shape(learner, m=m, k=slot.k, d=slot.d)
     except ValueError as error:
         document.fail((*path, "k"), str(error))
-
-
-def _check_items(document: Document, path: FieldPath, items: tuple[str, ...]) -> None:
-    if len(set(items)) < len(items):
-        document.fail(path, "must name each item once")
-    for item in items:
-        if not item.isprintable() or not 1 <= len(item) <= MAX_ID:
-            document.fail(path, f"{excerpt(item)!r} is not a valid name: use 1 to {MAX_ID} printable characters")
 
 
 def _check_ranges(document: Document, path: FieldPath, table: Any, ranges: dict[str, tuple[int, int]]) -> None:
@@ -360,14 +370,16 @@ def _check_ranges(document: Document, path: FieldPath, table: Any, ranges: dict[
             document.fail((*path, name), f"must be a whole number from {low} to {high}")
 
 
-def _table(document: Document, path: FieldPath, cls: type[T], omit: Collection[str] = ()) -> T:
-    """Convert a table to a dataclass, and check the type of each field."""
+def _table(
+    document: Document, path: FieldPath, cls: type[T], omit: Collection[str] = (), tables: Collection[str] = ()
+) -> T:
+    """Convert a table to a dataclass, and check the type of each field. It may have some tables of its own."""
     table = document.get(path, {})
     if not isinstance(table, dict):
         document.fail(path, "must be a table")
     known = [name for name in cls.__dataclass_fields__ if name not in omit]  # type: ignore[attr-defined]
     if table:
-        document.check_names(path, known)
+        document.check_names(path, [*known, *tables])
     hints = get_type_hints(cls)
     return cls(
         **{name: _value(document, (*path, name), table[name], hints[name]) for name in known if name in table}
@@ -380,11 +392,16 @@ def _value(document: Document, path: FieldPath, value: Any, hint: Any) -> Any:
         if value not in get_args(hint):
             suggestion = suggest(str(value), get_args(hint))
             document.fail(path, f"must be {' or '.join(map(repr, get_args(hint)))}; {suggestion}")
+    elif hint is RulesConfig:
+        return parse_slot_rules(document, path)
     elif hint is float:
         return _parse_seconds(document, path, value)
     elif hint is int:
         if isinstance(value, bool) or not isinstance(value, int):
             document.fail(path, "must be a whole number")
+    elif hint is bool:
+        if not isinstance(value, bool):
+            document.fail(path, "must be true or false")
     elif hint is str:
         if not isinstance(value, str):
             document.fail(path, "must be a text")

@@ -6,10 +6,13 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
-from peekrank.service.config import KeyConfig, LimitsConfig, ServerConfig, SlotConfig, StoreConfig
+from peekrank.service.config import KeyConfig, LimitsConfig, RerankConfig, ServerConfig, SlotConfig, StoreConfig
+from peekrank.service.config.rules import RulesConfig
 
 TABLES: dict[str, type[Any]] = {
     "[slots.NAME]": SlotConfig,
+    "[slots.NAME.rules]": RulesConfig,
+    "[slots.NAME.rerank]": RerankConfig,
     "[store]": StoreConfig,
     "[server]": ServerConfig,
     "[[keys]]": KeyConfig,
@@ -42,6 +45,10 @@ def _section(name: str, cls: type[Any]) -> str:
 
 
 def _default(value: Any) -> str:
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
     if isinstance(value, tuple):
         return "`[]`"
+    if value is None or isinstance(value, RulesConfig):
+        return "none"
     return f'`"{value}"`' if isinstance(value, str) else f"`{value:_}`"

@@ -22,6 +22,7 @@ class Counts(Struct, array_like=True):
     n_feedback: int = 0  # grades that arrived in time
     replay_mismatches: int = 0  # rankings that came out differently on replay
     rejected_updates: int = 0  # events that the learner could not learn from
+    relaxed: int = 0  # lists in which a limit could not be met
 
 
 class Minute(Struct, array_like=True):

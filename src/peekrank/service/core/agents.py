@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from peekrank.engine import Agent
+from peekrank.engine.rules import Rules
 from peekrank.service.config import SlotConfig
 
 
@@ -17,7 +18,13 @@ def new_agent(config: SlotConfig, n_items: int) -> Agent:
         m = max(config.k, n_items, 1)  # an unused number gets its item later
     else:
         m = len(config.items)
-    return Agent(learner, m=m, k=config.k, d=config.d).compile()
+    return Agent(learner, m=m, k=config.k, d=config.d, rules=agent_rules(config)).compile()
+
+
+def agent_rules(config: SlotConfig) -> Rules | None:
+    """Return the rules of the agent. Pins and blocked items come with each list; shadow lists obey no rules."""
+    limits = config.rules.limits
+    return None if limits == Rules() or config.mode == "shadow" else limits
 
 
 def identity(config: SlotConfig) -> tuple[Any, ...]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
+import msgspec
+
 from peekrank.service.api import problems
 from peekrank.service.api.messages import (
     ChangedReply,
@@ -14,6 +16,7 @@ from peekrank.service.api.messages import (
     RankReply,
     RankRequest,
 )
+from peekrank.service.core.citations import cited_positions
 
 if TYPE_CHECKING:
     from peekrank.service.core.slot_manager import SlotManager
@@ -59,7 +62,11 @@ class SubmitFeedback(NamedTuple):
     def run(self, manager: SlotManager) -> EventReply:
         """Apply the feedback."""
         slot, event = manager.event(self.event_id, self.visible)
-        return slot.submit_feedback(event, self.request)
+        reply = slot.submit_feedback(event, self.request)
+        if self.request.cited is None:
+            return reply
+        ignored = cited_positions(slot.state, event, self.request).count(None)
+        return msgspec.structs.replace(reply, ignored=ignored)
 
 
 class Activate(NamedTuple):

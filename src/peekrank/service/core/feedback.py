@@ -8,6 +8,7 @@ from peekrank.evaluation.log import order_shown
 from peekrank.kernels.philox import fill_uniforms
 from peekrank.service.api import problems
 from peekrank.service.api.messages import FeedbackRequest
+from peekrank.service.core.citations import grades_of_cited
 from peekrank.service.core.slot_state import Event, SlotState, event_k
 from peekrank.service.event_log.records import numbers, read_numbers
 from peekrank.streams.feedback_rules import FeedbackRules
@@ -21,12 +22,17 @@ def parse_grades(
     """Return the grades of the first k items, None where there is none."""
     top_k, rules = ranking[: event_k(event)], state.config.feedback_rules
     if rules.rules:
-        if request.signals is None or request.grades is not None:
+        if request.signals is None or request.grades is not None or request.grade is not None:
             raise problems.invalid(f"signals is missing: this slot expects signals ({rules})", "$.signals")
         return _grades_by_rules(state, event, top_k, request, rules)
-    if request.grades is None or request.signals is not None or request.seen is not None:
+    has_grades, has_grade = request.grades is not None, request.grade is not None
+    if not (has_grades or has_grade) or request.signals is not None or request.seen is not None:
         raise problems.invalid("grades is missing: this slot expects grades, and no signals", "$.grades")
-    if isinstance(request.grades, dict):
+    if has_grades == has_grade or (has_grades and request.cited is not None):
+        raise problems.invalid("grades: send either grades, or one grade with the cited items", "$.grades")
+    if request.grades is None:
+        grades = grades_of_cited(state, event, request)
+    elif isinstance(request.grades, dict):
         _check_names(list(request.grades), top_k, "grades")
         grades = [request.grades.get(name) for name in top_k]
     else:

@@ -23,6 +23,7 @@ class Item(Struct, array_like=True):
     total: float = 0.0  # sum of the grades
     recent: float = 0.0  # mean of roughly the last hundred grades
     score: float | None = None  # the app's
+    group: str = ""  # empty if it has none
 
 
 class Items:
@@ -68,7 +69,7 @@ class Items:
         known = self.known
         return [known[number].name for number in numbers]
 
-    def put(self, name: str, features: bytes = b"", score: float = np.nan) -> int:
+    def put(self, name: str, features: bytes = b"", score: float = np.nan, group: str = "") -> int:
         """Add an item, or bring it back, and return its number. It keeps what it has where nothing is given."""
         number = self._numbers.get(name)
         if number is None:
@@ -78,6 +79,7 @@ class Items:
         item.present = True
         item.features = features or item.features
         item.score = item.score if np.isnan(score) else score
+        item.group = group or item.group
         self._present = None
         return number
 
@@ -98,6 +100,11 @@ class Items:
         number = self._numbers.get(name)
         score = None if number is None else self.known[number].score
         return np.nan if score is None else score
+
+    def group(self, name: str) -> str:
+        """Return the registered group of an item, or an empty text."""
+        number = self._numbers.get(name)
+        return "" if number is None else self.known[number].group
 
     def features(self, numbers: Ints, d: int) -> Features:
         """Return the features of items, one row each."""

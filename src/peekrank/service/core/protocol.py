@@ -42,6 +42,10 @@ class ServiceProtocol(Protocol):
         """Return one page of the items of a slot, sorted by id, from the first after `after`."""
         ...
 
+    def secret(self) -> bytes:
+        """Return the key of the hashes of texts, which survives restarts. It is not in the log."""
+        ...
+
     def stats(self) -> StatsReply:
         """Return the state of the service and of its log."""
         ...

@@ -27,10 +27,11 @@ def rank_reply(state: SlotState, event: Event, request: messages.RankRequest) ->
     """Describe the ranking of an event. The items of the request that it does not have were retired."""
     ranking = names_of(state, event)
     retired: list[str] = []
-    if request.items is not None and len(request.items) > len(ranking):
-        ranked = set(ranking)
-        retired = [name for name in messages.names_of(request.items) if name not in ranked]
-    return RankReply(event.id, ranking, ranking[: event.body.k], event.body.explored, event.number, retired)
+    body = event.body
+    if request.items is not None and len(request.items) > len(ranking) + len(body.blocked):
+        left = {*ranking, *body.blocked}
+        retired = [name for name in messages.names_of(request.items) if name not in left]
+    return RankReply(event.id, ranking, ranking[: body.k], body.explored, event.number, retired, body.blocked)
 
 
 def event_reply(state: SlotState, event: Event) -> EventReply:
@@ -56,6 +57,7 @@ def items_reply(state: SlotState, after: str, limit: int) -> ItemsReply:
             item.n_feedback,
             item.total / item.n_feedback if item.n_feedback else None,
             item.recent if item.n_feedback else None,
+            item.group or None,
         )
         for item in rest[:limit]
     ]
@@ -92,6 +94,8 @@ def slot_reply(state: SlotState) -> SlotReply:
         ranking=best_names(state),
         late=counts.late,
         explored=counts.explored,
+        rules=str(config.rules),
+        relaxed=counts.relaxed,
         open=len(state.open),
         value=state.monitor.value(),
         members=members(state),

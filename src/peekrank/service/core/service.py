@@ -209,6 +209,10 @@ class Service:
         with self._lock:
             return items_reply(self._manager.slot(slot).state, after, limit)
 
+    def secret(self) -> bytes:
+        """Return the key of the hashes of texts. Raises StoreError if the store fails."""
+        return self._store.secret()
+
     def stats(self) -> StatsReply:
         """Return the state of the service and of its log."""
         with self._lock:

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from itertools import groupby
 from operator import attrgetter
 
 import structlog
 
 from peekrank.service.api import problems
-from peekrank.service.config import Config
+from peekrank.service.config import Config, LimitsConfig
 from peekrank.service.core.clock import SECOND, Clock
+from peekrank.service.core.rerank import Traces
 from peekrank.service.core.slot_state import Event, SlotState
 from peekrank.service.core.slots import Slot
 from peekrank.service.core.snapshots import catch_up, check_digest, replay, take_checked_snapshot
@@ -45,6 +47,7 @@ class SlotManager:
         self._config, self._clock, self._store = config, clock, store
         self.slots: dict[str, Slot] = {}
         self.snapshots: dict[str, int] = {}  # number of the last record in the latest snapshot
+        self.traces = Traces()
         self.following = False  # whether another process owns the log
 
     # From the log
@@ -57,7 +60,7 @@ class SlotManager:
             state = self._replay(config.name)
             self._clock.not_before(state.time)
             latest = max(latest, state.time)
-            slot = slots[config.name] = Slot(state, self._config.limits)
+            slot = slots[config.name] = Slot(state, self._limits(config.name))
             before = state.settings
             if before is None or before.config != config:
                 slot.now = self._clock.now()
@@ -69,16 +72,22 @@ class SlotManager:
         self._write_jump(slots, now)
         self._append(slots)
         self.slots, self.following = slots, False
+        self.traces.rebuild(slots)
 
     def follow(self) -> None:
         """Apply the records that the owner has written since the last call."""
         for config in self._config.slots:
             state = self._replay(config.name)
             if state.settings is not None:  # otherwise the owner does not have this slot yet
-                self.slots[config.name] = Slot(state, self._config.limits)
+                self.slots[config.name] = Slot(state, self._limits(config.name))
         if not self.following:
             _log.info("following", slots=list(self.slots))
         self.following = True
+
+    def _limits(self, name: str) -> LimitsConfig:
+        """Return the limits of a slot. Documents of rerank calls have one of their own."""
+        limits, rerank = self._config.limits, self._config.reranks.get(name)
+        return limits if rerank is None else replace(limits, max_items=rerank.max_documents)
 
     def _replay(self, name: str) -> SlotState:
         """Bring a slot up to date with the log: from its state if this process follows, else from scratch."""

@@ -12,7 +12,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-import msgspec
 import numpy as np
 from msgspec import Struct
 
@@ -21,11 +20,12 @@ from peekrank.engine import Agent
 from peekrank.kernels.philox import fill_uniforms
 from peekrank.service.config import SlotConfig
 from peekrank.service.core.activity import Activity, Responses, no_activity
-from peekrank.service.core.agents import identity, new_agent
+from peekrank.service.core.agents import agent_rules, identity, new_agent
 from peekrank.service.core.clock import SECOND
 from peekrank.service.core.events import State, Trigger, aggregate, step, unpack_grades
 from peekrank.service.core.items import Items
 from peekrank.service.core.monitor import ClosedEvent, SlotMonitor
+from peekrank.service.core.rules import rows_of_items, said_by_rules
 from peekrank.service.event_log.chain import origin
 from peekrank.service.event_log.records import (
     Body,
@@ -35,7 +35,7 @@ from peekrank.service.event_log.records import (
     Ranked,
     Settings,
     Shown,
-    numbers,
+    ranked,
     read_floats,
     read_numbers,
 )
@@ -148,6 +148,12 @@ class SlotState:
         return self.agent.learner.kernels.set_scores is not None
 
     @property
+    def keeps_order(self) -> bool:
+        """Whether the order of the app's list matters."""
+        rules = self.agent.rules
+        return self.has_scores or (rules is not None and rules.leash is not None)
+
+    @property
     def name_of(self) -> Callable[[int], str] | None:
         """A function from the number of an item to its name, or None if each list brings its own items."""
         return None if self.lists else lambda number: self.items.known[number].name
@@ -193,16 +199,12 @@ class SlotState:
             features, X = X.tobytes(), self._with_item_effects(X, rows)
         scores = read_floats(request.scores) if request.scores else None
         key = self.keys.setdefault(request.key, len(self.keys)) if request.key else None
-        decision = agent.rank(X, available=chosen, scores=scores, key=key, uniforms=uniforms)
+        decision = agent.rank(
+            X, available=chosen, scores=scores, key=key, uniforms=uniforms, **said_by_rules(request, rows)
+        )
         if request.baseline:
             decision = agent.override(decision, self._baseline(request, rows))
-        record = msgspec.structs.replace(
-            request,
-            ranking=numbers(decision.ranking if rows is None else rows[decision.ranking]),
-            token=decision.token.astype("<f8").tobytes(),
-            propensities=b"" if decision.propensities is None else decision.propensities.astype("<f8").tobytes(),
-        )
-        return _Ranking(record, decision.round, features)
+        return _Ranking(ranked(request, decision, rows), decision.round, features)
 
     def _open(self, event: str, ranking: _Ranking) -> None:
         """Open an event for a ranking, and count it."""
@@ -212,6 +214,7 @@ class SlotState:
         if not self.lists:
             self.items.count_shown(np.frombuffer(body.ranking, "<u4", event_k(self.open[event])).tolist())
         self.activity.ranked(self.time, explored=body.explored)
+        self.activity.counts.relaxed += body.relaxed > 0
         self.responses.ranked(self.time, int(self.config.feedback_window * SECOND))
 
     def _apply_ranked(self, event: str, body: Ranked) -> None:
@@ -251,7 +254,7 @@ class SlotState:
     def _baseline(self, body: Ranked, rows: Ints | None) -> Ints:
         """Return the caller's order in the numbers of the learner."""
         order = read_numbers(body.baseline)
-        return order if rows is None else np.searchsorted(rows, order)
+        return order if rows is None else rows_of_items(rows, order)
 
     # Feedback
 
@@ -344,9 +347,7 @@ class SlotState:
         if self.lists:
             return Decision(X, ranking, token, None, None, event.round)
         rows = _rows(body)
-        return Decision(
-            X, np.argsort(rows)[np.searchsorted(np.sort(rows), ranking)], token, None, None, event.round
-        )
+        return Decision(X, rows_of_items(rows, ranking), token, None, None, event.round)
 
     def features(self, event: Event) -> Features:
         """Return the features of the candidates as the learner saw them, one row each."""
@@ -374,12 +375,13 @@ class SlotState:
         size = len(body.features) // max(1, len(body.put))
         for n, name in enumerate(body.put):
             score = np.frombuffer(body.scores, "<f8", 1, 8 * n)[0] if body.scores else np.nan
-            self._put(name, body.features[n * size : (n + 1) * size], float(score))
+            group = body.groups[n] if body.groups else ""
+            self._put(name, body.features[n * size : (n + 1) * size], float(score), group)
         for name in body.retired:
             self.items.retire(name)
 
-    def _put(self, name: str, features: bytes = b"", score: float = np.nan) -> None:
-        number = self.items.put(name, features, score)
+    def _put(self, name: str, features: bytes = b"", score: float = np.nan, group: str = "") -> None:
+        number = self.items.put(name, features, score, group)
         agent = self.agent
         if agent.learner.kernels.set_items is not None and number >= agent.shape.m:
             agent.add(number + 1 - agent.shape.m)
@@ -396,6 +398,8 @@ class SlotState:
             self.since = self.number
             self.agent = new_agent(body.config, len(self.items))
             self.monitor = SlotMonitor(body.config.grade_range, self.name_of)
+        elif self.agent.rules != agent_rules(body.config):
+            self.agent.rules = agent_rules(body.config)
         for name in body.config.items:
             if self.items.number(name) is None and not self.lists:
                 self._put(name)

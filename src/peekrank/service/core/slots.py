@@ -19,6 +19,14 @@ from peekrank.service.config import LimitsConfig
 from peekrank.service.core.events import Step, Trigger, Write, pack_grades, step
 from peekrank.service.core.feedback import parse_grades, parse_shown
 from peekrank.service.core.replies import event_reply, names_of, rank_reply
+from peekrank.service.core.rules import (
+    allowed_items,
+    check_order,
+    names_of_rows,
+    sent_groups,
+    set_groups,
+    set_pins,
+)
 from peekrank.service.core.slot_state import Event, SlotState
 from peekrank.service.event_log.chain import link
 from peekrank.service.event_log.records import (
@@ -68,28 +76,32 @@ class Slot:
 
     # Rankings
 
-    def rank(self, request: messages.RankRequest) -> RankReply:
-        """Rank a list for a new event."""
+    def rank(self, request: messages.RankRequest, begun: Ranked | None = None) -> RankReply:
+        """Rank a list for a new event. A rerank call has begun its record."""
         state = self.state
         if len(state.open) >= self._limits.max_open_events:
             raise problems.too_many_open(state.slot, self._limits.max_open_events)
-        body = Ranked(digest(request), request.defer, state.config.k)
+        body = begun or Ranked(digest(request), request.defer, state.config.k)
+        items, body.blocked = allowed_items(state, request)
         if state.lists:
-            self._set_list(body, request)
+            self._set_list(body, items)
         else:
-            self._set_items(body, request.items)
-        self._set_scores(body, request.items)
+            self._set_items(body, items)
+        self._set_scores(body, items)
+        check_order(state, body, request.items)
+        set_groups(state, body, items)
+        set_pins(state, body, request)
         self._set_key(body, request.key)
         self._set_context(body, request.context)
-        if state.config.mode == "shadow":
+        if state.config.mode == "shadow" or (begun and request.baseline is not None):
             self._set_baseline(body, request.baseline)
         event = request.event_id or secrets.token_urlsafe(12).lstrip("-_") + "0"
         self._queue(event, state.rank(state.number + 1, self.now, event, body))
         return rank_reply(state, state.open[event], request)
 
-    def _set_list(self, body: Ranked, request: messages.RankRequest) -> None:
+    def _set_list(self, body: Ranked, items: Sequence[str | messages.Item] | None) -> None:
         """Set the items of a list that brings its own."""
-        items, d, limit = request.items, self.state.config.features, self.state.config.max_list_length
+        d, limit = self.state.config.features, self.state.config.max_list_length
         if items is None:
             raise problems.invalid("items is missing: every list of this slot brings its own", "$.items")
         if len(items) > limit:
@@ -125,7 +137,7 @@ class Slot:
         known = len(state.items)
         new = {name: known + n for n, name in enumerate(body.added)}
         chosen = [new[name] if name in new else self._number(name) for name in names]
-        body.items = numbers(np.array(chosen if state.has_scores else sorted(chosen), dtype=np.int64))
+        body.items = numbers(np.array(chosen if state.keeps_order else sorted(chosen), dtype=np.int64))
 
     def _check_length(self, n: int) -> None:
         limit = self.state.config.max_list_length
@@ -166,6 +178,7 @@ class Slot:
             if state.lists
             else {name: known + n for n, name in enumerate(body.added)}
         )
+        baseline = [name for name in baseline if name not in body.blocked]
         if state.config.retired_items == "skip" and not state.lists:
             baseline = [name for name in baseline if not state.items.is_retired(name)]
         order = [new[name] if name in new else self._number(name) for name in baseline]
@@ -189,9 +202,7 @@ class Slot:
         state, sent = self.state, _scores(items or ())
         self._check_scores(sent)
         if state.has_scores:
-            rows = read_numbers(body.items) if body.items else state.items.present
-            known = len(state.items)
-            names = [body.added[n - known] if n >= known else state.items.known[n].name for n in rows.tolist()]
+            names = names_of_rows(state, body)
             scores = np.array([sent[name] if name in sent else state.items.score(name) for name in names])
             body.scores = b"" if np.isnan(scores).all() else scores.astype("<f8").tobytes()
 
@@ -224,9 +235,9 @@ class Slot:
             )
         _check_numbers(body.context, "$.context")
 
-    def repeat_rank(self, event: Event, request: messages.RankRequest) -> RankReply:
-        """Return the stored ranking. Raises a `Problem` if the request differs from the original one."""
-        is_same = bool(event.body.digest) and event.body.digest == digest(request)
+    def repeat_rank(self, event: Event, request: messages.RankRequest, known: bytes = b"") -> RankReply:
+        """Return the stored ranking. Raises a `Problem` if the request, or its known digest, differs."""
+        is_same = bool(event.body.digest) and event.body.digest == (known or digest(request))
         trigger = Trigger.SAME_RANK if is_same else Trigger.OTHER_RANK
         if step(self.state.config.update, event.status, trigger).problem:
             raise problems.other_request(event.id)
@@ -288,17 +299,25 @@ class Slot:
         new = [n for n, name in enumerate(names) if not state.items.is_present(name)]
         self._check_room(sum(state.items.number(name) is None for name in names))
         added = set(new)
-        changed = [n for n, name in enumerate(names) if n not in added and self._changes(name, rows[n], sent)]
+        of_group = sent_groups(request.items)
+        changed = [
+            n for n, name in enumerate(names) if n not in added and self._changes(name, rows[n], sent, of_group)
+        ]
         if changes := sorted(new + changed):
             put = [names[n] for n in changes]
             scores = np.array([sent.get(name, np.nan) for name in put], dtype="<f8").tobytes() if sent else b""
-            self.write(None, Items(put, b"".join(rows[n] for n in changes), scores=scores))
+            groups = [of_group.get(name, "") for name in put] if of_group else []
+            self.write(None, Items(put, b"".join(rows[n] for n in changes), scores=scores, groups=groups))
         return ChangedReply(added=len(new), changed=len(changed), sequence=state.number)
 
-    def _changes(self, name: str, features: bytes, scores: dict[str, float]) -> bool:
-        """Check whether features and scores differ from those of a known item."""
+    def _changes(self, name: str, features: bytes, scores: dict[str, float], groups: dict[str, str]) -> bool:
+        """Check whether features, scores and groups differ from those of a known item."""
         item = self.state.items.known[self.state.items.number(name) or 0]
-        return item.features != features or scores.get(name, item.score) != item.score
+        return (item.features, item.score, item.group) != (
+            features,
+            scores.get(name, item.score),
+            groups.get(name, item.group),
+        )
 
     def retire_items(self, ids: Sequence[str]) -> ChangedReply:
         """Retire items. Items that are already retired are ignored."""

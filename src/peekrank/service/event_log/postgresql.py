@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from secrets import token_bytes
 from threading import Event, RLock, Thread
 from typing import Any, cast
 
@@ -31,6 +32,7 @@ from peekrank.service.event_log.chain import (
     seal,
 )
 from peekrank.service.event_log.records import FORMAT, Record
+from peekrank.service.event_log.secret_file import SIZE
 from peekrank.service.event_log.store import NotOwnerError, Snapshot, StoreError, store_method
 
 _LOCKS = 0x7065656B  # "peek": first half of the keys of the advisory locks
@@ -55,6 +57,7 @@ CREATE TABLE IF NOT EXISTS peekrank_snapshots (
     about text NOT NULL, body bytea NOT NULL, digest bytea NOT NULL, PRIMARY KEY (slot, number)
 );
 """
+_SECRETS = "CREATE TABLE IF NOT EXISTS peekrank_secret (id integer PRIMARY KEY, value bytea NOT NULL)"
 _OPTIONS = {
     "connect_timeout": 5,
     "keepalives_idle": 2,
@@ -339,6 +342,16 @@ class PostgreSQLStore:
             )
         self._heads[slot] = head
         return deleted.rowcount
+
+    @_method
+    def secret(self) -> bytes:
+        """Return the secret in a table of its own, which all machines share."""
+        connection = self._connected()
+        connection.execute(_SECRETS)
+        connection.execute(
+            "INSERT INTO peekrank_secret VALUES (1, %s) ON CONFLICT DO NOTHING", (token_bytes(SIZE),)
+        )
+        return bytes(self._one("SELECT value FROM peekrank_secret", ()))
 
     @_method
     def size(self) -> int:

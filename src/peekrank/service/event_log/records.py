@@ -14,8 +14,9 @@ import numpy as np
 from msgspec import Struct
 
 from peekrank.service.config import SlotConfig
-from peekrank.types import Floats, Ints
+from peekrank.types import Decision, Floats, Ints
 
+NOWHERE = 0xFFFF  # instead of the index of a retired item
 FORMAT = 2  # version of records and snapshots
 
 
@@ -48,7 +49,7 @@ class Ranked(Struct, array_like=True):
 
     Registered items are stored as numbers (uint32; empty means all present items), others by name. A ranking
     consists of such numbers, or of indices into the names. The numbers ascend, or are in the order of the app's
-    list if the learner starts from it.
+    list if the learner starts from it or a leash compares with it.
     """
 
     digest: bytes  # of the request; empty if the service chose the event id
@@ -65,6 +66,16 @@ class Ranked(Struct, array_like=True):
     baseline: bytes = b""  # the caller's order, which was shown instead
     scores: bytes = b""  # float64, the app's score of each item, in the order of `items`; NaN if it is missing
     key: str = ""  # whom or what the list is for; empty if the learner got none
+    pins: list[tuple[int, int]] = []  # position (from 1) and item, of the pins that had an effect
+    blocked: list[str] = []  # items that rules left out
+    groups: bytes = b""  # uint32, the group of each item in the order of `items`, as a number within the list
+    relaxed: int = 0  # positions at which a limit could not be met
+    followed: float = 1.0  # share of the learner's order that the leash allowed
+    documents: int = 0  # number of documents in the body of a rerank call; 0 for other calls
+    places: bytes = (
+        b""  # uint16, index into `items` of each document, or NOWHERE; empty if it is the document's own
+    )
+    trace: bytes = b""  # id of the caller's trace; empty if the call had none
 
     @property
     def explored(self) -> bool:
@@ -95,6 +106,7 @@ class Items(Struct, array_like=True):
     features: bytes = b""  # float32, one row per item in `put`
     retired: list[str] = []
     scores: bytes = b""  # float64, one for each item in `put`; NaN changes nothing
+    groups: list[str] = []  # one for each item in `put`; an empty one changes nothing
 
 
 class Settings(Struct, array_like=True):
@@ -141,6 +153,21 @@ def decode(record: Record) -> Body:
     except (KeyError, msgspec.MsgspecError) as error:
         raise ValueError(f"record {record.number} of slot {record.slot!r} cannot be read: {error}") from None
     return body
+
+
+def ranked(request: Ranked, decision: Decision, rows: Ints | None) -> Ranked:
+    """Return the record of a decision about the items of a request, or about registered ones in these rows."""
+    propensities, applied = decision.propensities, decision.applied
+    if propensities is not None and rows is not None:
+        propensities = propensities[np.argsort(rows)]
+    return msgspec.structs.replace(
+        request,
+        ranking=numbers(decision.ranking if rows is None else rows[decision.ranking]),
+        token=decision.token.astype("<f8").tobytes(),
+        propensities=b"" if propensities is None else propensities.astype("<f8").tobytes(),
+        relaxed=applied.relaxed if applied else 0,
+        followed=applied.followed if applied else 1.0,
+    )
 
 
 def numbers(values: Ints) -> bytes:

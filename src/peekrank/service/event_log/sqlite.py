@@ -20,6 +20,7 @@ import structlog
 from peekrank.service.event_log.chain import DamagedError, Head, check_record, empty_head, seal
 from peekrank.service.event_log.head_file import HeadFile
 from peekrank.service.event_log.records import FORMAT, Record
+from peekrank.service.event_log.secret_file import read_secret
 from peekrank.service.event_log.sqlite_checks import (
     SLOT,
     TABLES,
@@ -339,6 +340,11 @@ class SQLiteStore:
             self._update_head(writer, slot, head)
         self._heads[slot] = head
         return deleted.rowcount
+
+    @_method
+    def secret(self) -> bytes:
+        """Return the secret in a file of its own, so that a copy of the log does not have it."""
+        return read_secret(Path(f"{self.path}-secret"))
 
     @_method
     def size(self) -> int:

@@ -115,6 +115,10 @@ class Store(Protocol):
         """Delete some records up to a number that are older than a time in microseconds. Returns how many."""
         ...
 
+    def secret(self) -> bytes:
+        """Return 32 random bytes, drawn at the first call. No record and no export has them."""
+        ...
+
     def size(self) -> int:
         """Return the size of the store in bytes."""
         ...

@@ -20,7 +20,9 @@ const inHome = { path: { slot: "home" } };
 const ranked = ok(await client.POST("/v1/slots/{slot}/rank", { params: inHome, body: {} }));
 const inEvent = { path: { event_id: ranked.event_id } };
 const first: string | undefined = ranked.top_k[0];
-number(ranked.sequence + ranked.retired.length);
+number(ranked.sequence + ranked.retired.length + ranked.blocked.length);
+const ruled = ok(await client.POST("/v1/slots/{slot}/rank", { params: inHome, body: { items: ["tea", "rice"], pins: { 1: "rice" }, blocked: ["jam"] } }));
+if (ruled.ranking[0] !== "rice") throw new Error("a pin has no effect");
 
 const grades = { [first ?? ""]: 1 };
 const event = ok(await client.PUT("/v1/events/{event_id}/feedback", { params: inEvent, body: { grades } }));
@@ -28,11 +30,11 @@ const deadline: number | null = event.deadline;
 if (deadline !== null || !event.learned) throw new Error("the event is not closed");
 
 const slot = ok(await client.GET("/v1/slots/{slot}", { params: inHome }));
-number(slot.ranked + slot.answered + slot.late + slot.due);
+number(slot.ranked + slot.answered + slot.late + slot.due + slot.relaxed + slot.rules.length);
 const mean: number | undefined = slot.value?.mean;
 for (const minute of slot.minutes) number(minute.ranked + minute.explored);
 
-const changed = ok(await client.PUT("/v1/slots/{slot}/items", { params: inHome, body: { items: ["pie", { id: "jam" }] } }));
+const changed = ok(await client.PUT("/v1/slots/{slot}/items", { params: inHome, body: { items: ["pie", { id: "jam", group: "sweet" }] } }));
 number(changed.added + changed.changed + changed.retired);
 const retired = ok(await client.DELETE("/v1/slots/{slot}/items", { params: { ...inHome, query: { id: ["pie"] } } }));
 number(retired.retired);
