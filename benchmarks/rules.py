@@ -1,7 +1,7 @@
 """Measure what rules cost per list: the time of `Agent.rank` under a rule, as a share of the time without.
 
-All agents have learned from 1,000 rounds without rules. The rows of a learner run in turns, on lists of 50 items, in
-processor time; a figure is the median over the turns of the ratio within a turn.
+All agents have learned from 1,000 rounds without rules. The rows of a learner run in turns, on lists of 50 items,
+in processor time; a figure is the median over the turns of the ratio within a turn.
 
     python benchmarks/rules.py
 """
@@ -9,7 +9,6 @@ processor time; a figure is the median over the turns of the ratio within a turn
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from statistics import median
 from typing import Any
 
@@ -97,7 +96,9 @@ def main() -> None:
     table = Table("rule", *found, title=f"Cost of rules, {N} items, k = {K}")
     table.add_row("without rules", *(f"{call:.1f} us" for call, _ in found.values()))
     for name in found["doubtsort"][1]:
-        table.add_row(name, *(f"{100 * added[name]:+.0f} %" if name in added else "" for _, added in found.values()))
+        table.add_row(
+            name, *(f"{100 * added[name]:+.0f} %" if name in added else "" for _, added in found.values())
+        )
     Console().print(table)
 
 

@@ -161,7 +161,7 @@ class Kernels(NamedTuple):
     at each position from `first` on, priced for moving it up to position `place` (from 0, below `first`), and 0
     before. For k and k - 1 these are the probabilities of ``rank``. The second fills in the list that explores the
     item at `position`, which it puts at position k - 1, or the best list for -1; at least its first `upto`
-    positions.
+    positions. It returns True if each list is the best one with this item moved up and all others in their order.
 
     `counts_rounds` says that ``rank`` changes the persistent state, if only by counting rounds. Such a learner
     cannot be rebuilt from feedback alone.
@@ -178,7 +178,7 @@ class Kernels(NamedTuple):
     set_key: Callable[[State, int], None] | None = None
     set_scores: Callable[[State, Floats, Ints], None] | None = None
     mixture: Callable[[State, Features, int, int, Floats], None] | None = None
-    component: Callable[[State, int, int, Ints], None] | None = None
+    component: Callable[[State, int, int, Ints], bool] | None = None
 
 
 @runtime_checkable

@@ -19,26 +19,23 @@ from peekrank import (
     UCB,
     Agent,
     AtMost,
-    Auto,
-    BlockFTRL,
     Decision,
     DoubtSort,
     Greedy,
-    MarginFTRL,
     Mixed,
     Precision,
     Ridge,
-    RTop1F,
     Rules,
     SumLoss,
     Thompson,
-    Uniform,
     replay,
 )
 from peekrank.engine.entry_points import no_counts
 from peekrank.engine.rule_kernels import FREE, rule_memory
 from peekrank.engine.rule_kernels import obey as obey_kernel
 from peekrank.engine.serialization import arrays_of
+from peekrank.learners import learner as learner_named
+from peekrank.registry import LEARNERS as REGISTRY
 from peekrank.types import Learner, LinearMeasure
 
 M = 5
@@ -121,9 +118,9 @@ def groups_of(call: dict[str, Any]) -> dict[int, int]:
     return dict(zip(call.get("available", range(M)), GROUPS, strict=True))
 
 
-def answers_of(agent: Agent) -> dict[int, int]:
+def answers_of(agent: Agent, n: int = M) -> dict[int, int]:
     counted = agent._counts.answers
-    return dict(enumerate(counted.tolist() if len(counted) == M else [0] * M))
+    return dict(enumerate(counted.tolist() if len(counted) == n else [0] * n))
 
 
 def cases() -> list[Any]:
@@ -150,6 +147,79 @@ def test_propensities_under_rules_are_what_enumeration_finds(learner: Learner, r
             np.testing.assert_allclose(decision.propensities, exact, atol=1e-9)
             check_obeyed(agent, decision, rules, call)
         assert sum(p for shown, p in found.items() if explored(decisions, shown)) <= rules.explore + 1e-9
+
+
+def random_case(seed: int) -> tuple[Learner, int, Rules, dict[str, Any], int]:
+    """A learner with random rules, all of which may hold at once, on lists of seven items in any order."""
+    rng, n = np.random.default_rng(seed), 7
+    learner = (DoubtSort(DCG()), Greedy(DCG(), epsilon=0.7), DoubtSort(Precision(3, mean=False)))[seed % 3]
+    k = int(rng.integers(1, 5))
+    pinned = rng.permutation(n)[: rng.integers(0, 3)].tolist()
+    rules = Rules(
+        explore=float(rng.choice([1.0, 0.2])),
+        explore_at=None if rng.random() < 0.5 else int(rng.integers(1, k + 1)),
+        pins={int(p): int(i) for p, i in zip(rng.permutation(n) + 1, pinned, strict=False)},
+        new=AtMost(int(rng.integers(0, 3)), int(rng.integers(1, 6))) if rng.random() < 0.5 else None,
+        new_below=int(rng.integers(1, 9)),
+        group=AtMost(int(rng.integers(1, 3)), int(rng.integers(1, 8))) if rng.random() < 0.7 else None,
+        leash=float(rng.choice([0.0, 0.05, 0.2, 0.5])) if rng.random() < 0.4 else None,
+    )
+    call: dict[str, Any] = {"available": rng.permutation(n).tolist()}
+    if rules.group:
+        call["groups"] = rng.integers(-3, 2**62, 3)[rng.integers(0, 3, n)]
+    return learner, k, rules, call, int(rng.integers(0, 40))
+
+
+@pytest.mark.parametrize("seed", range(90))
+def test_any_rules_together_have_the_propensities_that_enumeration_finds(seed: int) -> None:
+    learner, k, rules, call, rounds = random_case(seed)
+    agent, n = Agent(learner, m=7, k=k, seed=seed, rules=rules), 7
+    rng = np.random.default_rng(seed)
+    for _ in range(rounds):
+        decision = agent.rank(**call)
+        agent.update(decision, (rng.random(n) < np.linspace(0.9, 0.1, n))[decision.ranking[:k]].astype(float))
+    found, decisions = law(agent, **call)
+    groups = dict(zip(call["available"], np.asarray(call.get("groups", range(n))).tolist(), strict=True))
+    own = obey(tuple(call["available"]), rules, groups, answers_of(agent, n))[0]
+    for decision in decisions:
+        exact = [sum(p for shown, p in found.items() if item in shown[:k]) for item in range(n)]
+        np.testing.assert_allclose(decision.propensities, exact, atol=1e-9)  # type: ignore[arg-type]
+        shown = tuple(decision.ranking.tolist())
+        assert decision.applied is not None
+        assert obey(shown, rules, groups, answers_of(agent, n)) == (shown, decision.applied.relaxed)
+        if rules.leash is not None:
+            assert could_lose(shown, own, measure_of(learner)) <= rules.leash + 1e-12
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_leash_takes_the_first_step_that_obeys(seed: int) -> None:
+    """The list without exploration is the one that sorting all items anew at each step finds."""
+    rng, n = np.random.default_rng(seed), 9
+    measure, leash = (DCG(), SumLoss())[seed % 2], float(rng.choice([0.02, 0.1, 0.3]))
+    group = AtMost(1, 3) if seed % 3 == 0 else None
+    rules = Rules(explore=0.0, leash=leash, pins={2: 4} if seed % 4 == 0 else {}, group=group)
+    free, agent = Agent(DoubtSort(measure), m=n, k=n), Agent(DoubtSort(measure), m=n, k=n, rules=rules)
+    for _ in range(20):
+        ranking = rng.permutation(n)
+        answers = (rng.random(n) < np.linspace(0.9, 0.1, n))[ranking].astype(float)
+        for one in (free, agent):
+            call = {"groups": np.arange(n) % 4} if one is agent and group else {}
+            order = {"available": range(n)} if one is agent else {}
+            one.update(one.override(one.rank(**order, **call), ranking), answers)
+    own, groups = tuple(rng.permutation(n).tolist()), {item: item % 4 for item in range(n)}
+    learned, answers_by_item = tuple(free.best_ranking().tolist()), answers_of(agent, n)
+    app = obey(own, rules, groups, answers_by_item)[0]
+    for step in range(8, -1, -1):
+        place = {item: step * learned.index(item) + (8 - step) * app.index(item) for item in app}
+        wanted = learned if step == 8 else tuple(sorted(app, key=place.__getitem__))
+        expected, relaxed = obey(wanted, rules, groups, answers_by_item)
+        if could_lose(expected, app, measure) <= leash + 1e-12:
+            break
+    call = {"groups": [item % 4 for item in own]} if group else {}
+    decision = agent.rank(available=own, **call)
+    assert tuple(decision.ranking.tolist()) == expected
+    assert decision.applied is not None
+    assert (decision.applied.followed, decision.applied.relaxed) == (step / 8, relaxed)
 
 
 def explored(decisions: list[Decision], shown: tuple[int, ...]) -> bool:
@@ -260,6 +330,7 @@ def run(case: dict[str, Any], wanted: Any) -> tuple[tuple[int, ...], int]:
         *(case["group"] or (0, 0)),
         *(case["new"] or (0, 0)),
         2,
+        0,
         0,
     )
     relaxed = obey_kernel(memory, counts, np.arange(n), np.array(wanted, np.int64), n, out)
@@ -395,22 +466,76 @@ def test_limits_that_cannot_be_met_are_relaxed_from_the_bottom_and_counted() -> 
     assert agent.n_relaxed == 1
 
 
-@pytest.mark.parametrize(
-    ("learner", "reason"),
-    [
-        (RTop1F(DCG(), horizon=10_000), "its lists are not a mixture of a few"),
-        (MarginFTRL(DCG()), "its lists are not a mixture of a few"),
-        (BlockFTRL(DCG()), "its lists are not a mixture of a few"),
-        (Thompson(DCG()), "its lists are not a mixture of a few"),
-        (Auto(DCG()), "its lists are not a mixture of a few"),
-        (Uniform(), "its lists are not a mixture of a few"),
-        (Ridge(explore="sampling"), "its lists are not a mixture of a few"),
-    ],
-    ids=str,
+def test_pins_may_exceed_limits() -> None:
+    rules = Rules(group=AtMost(1, 3), new=AtMost(1, 3), pins={1: 0, 2: 1})
+    decision = Agent(DoubtSort(DCG()), m=4, k=1, rules=rules).rank(groups=[0, 0, 0, 1])
+    assert decision.ranking.tolist() == [0, 1, 2, 3]
+    assert decision.applied is not None
+    assert decision.applied.relaxed == 1
+
+
+def test_groups_are_numbers_or_names() -> None:
+    for groups in (
+        [2**62, -1, 2**62, 5],
+        np.array([7, 0, 7, 1], np.uint8),
+        ["a", "b", "a", None],
+        (1.5, 2, 1.5, 0),
+    ):
+        agent = Agent(Greedy(DCG(), epsilon=1e-9), m=4, k=1, rules=Rules(group=AtMost(1, 3)))
+        assert agent.rank(groups=groups).ranking.tolist() == [0, 1, 3, 2]
+
+
+def test_new_rules_apply_to_the_next_list_and_keep_what_was_learned() -> None:
+    agent = Agent(DoubtSort(DCG()), m=4, k=1)
+    agent.update(agent.rank(), [1])
+    agent.rules = Rules(pins={1: 3}, group=AtMost(1, 4))
+    assert agent.rank(groups=[0, 0, 1, 1]).ranking[0] == 3
+    assert (agent.n_feedback, agent.n_relaxed, agent.rounds) == (1, 1, 2)
+    agent.rules = None
+    assert agent.rank().applied is None
+    assert agent.n_relaxed == 1
+    with pytest.raises(ValueError, match="at most k = 1"):
+        agent.rules = Rules(explore_at=2)
+    assert agent.rules is None
+
+
+@pytest.mark.parametrize("own", [[0.5, 0.9, 0.1, 0.9, 0.3], [np.inf, -np.inf, np.nan, 0.0, np.nan], [np.nan] * 5])
+def test_a_leash_compares_with_the_order_of_the_scores(own: list[float]) -> None:
+    agent = Agent(Mixed(), m=5, k=1, rules=Rules(leash=0.0))
+    call = {"available": [3, 1, 4, 0, 2], "scores": own}
+    assert tuple(agent.rank(**call).ranking.tolist()) == own_order(call)
+
+
+OTHERS = (
+    "uniform",
+    "ftpl:measure=dcg,horizon=100",
+    "rtop1f:measure=dcg,horizon=10000",
+    "permftrl:measure=dcg@1",
+    "blockftrl:measure=dcg",
+    "marginftrl:measure=dcg",
+    "setftrl:measure=p@2+sum",
+    "nw2:measure=p@2+sum,horizon=100000",
+    "feedexp3:measure=p@2+sum",
+    "thompson:measure=dcg",
+    "ucb:measure=dcg",
+    "rtopkf",
+    "ridge:explore=sampling",
+    "champion:measure=dcg,members=[doubtsort;greedy]",
+    "auto:measure=dcg",
 )
-def test_other_learners_reject_rules(learner: Learner, reason: str) -> None:
-    with pytest.raises(ValueError, match=reason):
-        Agent(learner, m=4, k=1, d=2 if learner.contextual else 0, rules=Rules(explore=0.1))
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_learners_reject_rules(name: str) -> None:
+    learner = learner_named(name)
+    with pytest.raises(
+        ValueError, match=r"cannot obey rules other than blocked: its lists are not a mixture of a few"
+    ):
+        Agent(learner, m=4, k=learner.min_k, d=2 if learner.contextual else 0, rules=Rules(explore=0.1))
+
+
+def test_every_learner_is_enumerated_or_rejects_rules() -> None:
+    assert {learner.name for learner in LEARNERS} | {name.partition(":")[0] for name in OTHERS} == set(REGISTRY)
 
 
 @pytest.mark.parametrize(
@@ -442,7 +567,6 @@ def test_rules_that_contradict_each_other_are_rejected(fields: dict[str, Any], r
         (Rules(group=AtMost(1, 2)), {}, "pass the group of each item"),
         (Rules(), {"groups": [0, 0, 0]}, "no rule for groups"),
         (Rules(group=AtMost(1, 2)), {"groups": [0, 0]}, "groups of shape"),
-        (Rules(group=AtMost(1, 2), pins={1: 0, 2: 1}), {"groups": [0, 0, 1]}, "the pins put more than 1"),
         (Rules(pins={1: 0}), {"pins": {1: 1}}, "position 1 is pinned to items 0 and 1"),
         (Rules(pins={1: 0}), {"pins": {2: 0}}, "an item has two positions"),
         (Rules(pins={1: 0}), {"blocked": [0]}, "item 0 is pinned and blocked"),

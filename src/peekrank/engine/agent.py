@@ -20,7 +20,7 @@ from peekrank.engine.entry_points import (
     no_counts,
     off_policy_entry_point,
 )
-from peekrank.engine.ruled import Ruled, RuledCall
+from peekrank.engine.ruled import Ruled, as_groups
 from peekrank.engine.rules import Pins, Rules
 from peekrank.engine.state import AgentState
 from peekrank.engine.uniforms import Uniforms
@@ -170,13 +170,50 @@ class Agent(AgentState):
         groups
             Group of each item, in the order of `available`, for rules that limit groups.
         """
-        ruled: RuledCall | None = None
-        if self._ruled.always or pins is not None or blocked is not None or groups is not None:
-            ruled = self._ruled.begin(pins, blocked, groups)
-            if ruled.blocked:
+        ruled, plan = self._ruled, None
+        if ruled.always or pins is not None or blocked is not None or groups is not None:
+            plan = ruled.plan(pins, blocked, groups)
+            if plan.blocked:
                 available, features, scores, groups = self._unblocked(
-                    ruled.blocked, available, features, scores, groups
+                    plan.blocked, available, features, scores, groups
                 )
+        X, items, subset = self._list_to_rank(features, available)
+        n, context, coded = len(X), None, None
+        if self._has_context or scores is not None or key is not None:
+            context = as_context(self.learner, key, scores, available, items if self._by_item else items[:n])
+        if plan and plan.mixed:
+            if context is None and plan.listed and available is not None:
+                context = Context(NO_KEY, _NO_SCORES, self._listed(available, items))
+            has_order = available is not None or not self._by_item
+            if plan.required or not has_order:
+                ruled.check_list(plan, items[:n], context, has_order=has_order)
+            coded = None if groups is None else as_groups(groups, n)
+        ranking, token = _empty(n, _INT), _zeros(self._token_shape)
+        propensities = _empty(n) if self._says_propensities else self._no_propensities
+        rows = None if uniforms is None else self._uniforms_row(uniforms, n)
+        applied = None
+        with self._lock:
+            if rows is None:
+                rows, row = self._random.next(self._n_uniforms(n) if self._by_item else self._default_n_uniforms)
+            else:
+                row = 0
+            if context is not None and self._has_context:
+                self._set_context(self._memory, *context)
+            arguments = (items, X, rows, row, ranking, token, propensities)
+            if plan and plan.mixed:
+                number, applied = ruled.rank(plan, context, coded, self._room, self._memory, arguments)
+            else:
+                number = self._rank(self._memory, *arguments)
+            self._latest = abs(number)
+        if subset is not None:
+            ranking = subset[ranking]
+        _set_write(ranking, 0)  # a decision must not change after it was shown
+        _set_write(propensities, 0)
+        known, latest = (propensities, number) if number > 0 else (None, -number)
+        return _new_tuple(Decision, (X, ranking, token, known, subset, latest, *_said(context), applied))
+
+    def _list_to_rank(self, features: ArrayLike | None, available: ArrayLike | None) -> tuple[Any, Ints, Any]:
+        """Return the features of the rows to rank, their items, and these once more if some items are missing."""
         X, items, subset = self._no_features, self._everyone, None
         if self._by_item or available is not None:
             subset = self._available(available)
@@ -185,37 +222,14 @@ class Agent(AgentState):
         if features is not None or self._featured:
             X = self._features_of(np.array(features, np.float32), available, subset)  # a copy for late feedback
             self._check_features(X, "features")
-        n, context = len(X), None
-        if self._has_context or scores is not None or key is not None or (ruled and ruled.listed):
-            context = as_context(self.learner, key, scores, available, items if self._by_item else items[:n])
-        ranking, token = _empty(n, _INT), _zeros(self._token_shape)
-        propensities = _empty(n) if self._says_propensities else self._no_propensities
-        limits = None
-        if ruled and ruled.mixed:
-            limits = self._ruled.limits(
-                ruled, items[:n], context, groups, has_order=available is not None or not self._by_item
-            )
-        rows = None if uniforms is None else self._uniforms_row(uniforms, n)
-        with self._lock:
-            if rows is None:
-                rows, row = self._random.next(self._n_uniforms(n) if self._by_item else self._default_n_uniforms)
-            else:
-                row = 0
-            if context is not None and self._has_context:
-                self._set_context(self._memory, *context)
-            arguments = (self._memory, items, X, rows, row, ranking, token, propensities)
-            if limits is None:
-                number, applied = self._rank(*arguments), None
-            else:
-                number, applied = self._ruled.rank(limits, self._room, *arguments)
-            self._latest = abs(number)
-        if subset is not None:
-            ranking = subset[ranking]
-        _set_write(ranking, 0)  # a decision must not change after it was shown
-        if number < 0:
-            return _new_tuple(Decision, (X, ranking, token, None, subset, -number, *_said(context), None))
-        _set_write(propensities, 0)
-        return _new_tuple(Decision, (X, ranking, token, propensities, subset, number, *_said(context), applied))
+        return X, items, subset
+
+    def _listed(self, available: ArrayLike, items: Ints) -> Ints:
+        """Return the rows of the available items, in the order in which the app gave them."""
+        numbers = np.array(available, _INT)
+        rows = np.empty_like(numbers)
+        self._fill_rows(items, numbers, rows)
+        return rows
 
     def override(self, decision: Decision, ranking: ArrayLike, propensities: ArrayLike | None = None) -> Decision:
         """Replace the latest decision's ranking by the one that was actually shown, so that the learner can learn.

@@ -1,26 +1,29 @@
-"""Compiled rules: a list that obeys them, and exact propensities over all lists of a mixture."""
+"""Compiled rules: a list that obeys pins and limits, and that loses no more than a leash allows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from peekrank._jit import kernel, specialise, unspecialised
-from peekrank.engine.entry_points import Counts, Memory, is_permutation, name_of, set_items_of
-from peekrank.kernels.exploration import sample_position
-from peekrank.kernels.sorting import SortSpace, copy_moved, move_up, sort_descending, sort_space
+from peekrank._jit import kernel
+from peekrank.engine.entry_points import Counts
+from peekrank.kernels.sorting import SortSpace, sort_descending, sort_space
 from peekrank.kernels.vectors import copy
-from peekrank.types import Features, Floats, Ints, Kernels, State
+from peekrank.types import Floats, Ints
 
 FREE = -1  # a position without a pin
 STEPS = 8  # of the leash, from the app's order to the learner's
 # Numbers of the rules: PINNED is the last pinned position, from 1; a limit within 0 positions is none
-PLACE, PINNED, GROUP_N, GROUP_WITHIN, NEW_N, NEW_WITHIN, NEW_BELOW, LEASHED = range(8)
-EXPLORE, LEASH = range(2)  # shares
-RELAXED, FOLLOWED, CALLS = range(3)  # results: positions that break a limit, steps that the leash allowed
+PLACE, PINNED, GROUP_N, GROUP_WITHIN, NEW_N, NEW_WITHIN, NEW_BELOW, LEASHED, N_PINS = range(9)
+EXPLORE, LEASH, MOST = range(3)  # shares, and the largest loss that the leash allows in one list
+# Results: positions that break a limit, steps that the leash allowed, pins with an effect
+RELAXED, FOLLOWED, USED = range(3)
+# Numbers of one list: k, the position at which to explore, whether its lists only move an item, the position of
+# the list drawn, the first position at which an explored item can be, the new items above it; and calls of `obey`
+K, EXPLORED_AT, MOVES, DRAWN, ENTRANCE, NEW_ABOVE, CALLS = range(7)
+_HASH = 0x9E3779B97F4A7C1  # odd: spreads the numbers of groups
+_FLOATS = ("shares", "probs", "app_weights", "losses", "scores")
 
 
 class RuleMemory(NamedTuple):
@@ -29,10 +32,13 @@ class RuleMemory(NamedTuple):
     numbers: Ints
     shares: Floats
     weights: Floats  # of positions
+    pin_positions: Ints  # of the rules and the call, from 0
+    pin_items: Ints
     pins: Ints  # row at each position
-    groups: Ints  # of rows
+    groups: Ints  # of rows, from 0
     own: Ints  # rows in the app's order
     results: Ints
+    now: Ints
     probs: Floats
     learned: Ints  # the learner's best list
     wanted: Ints  # a list before the rules
@@ -40,47 +46,101 @@ class RuleMemory(NamedTuple):
     obeyed: Ints
     app: Ints  # the app's order, after the rules
     app_weights: Floats  # weight of each row in it
+    app_places: Ints
     places: Ints
-    keys: Floats
-    order: Ints
+    keys: Ints
+    losses: Floats
+    looked: Ints  # by position: the last index of the wanted list that `obey` looked at
     taken: Ints  # the last call of `obey` that placed the row
     counted: Ints  # items of each group so far
+    above: Ints  # items of each group above the entrance
     stamps: Ints
+    buckets: Ints  # a hash table of groups: their numbers, the call that inserted them, and as what
+    bucket_calls: Ints
+    bucket_groups: Ints
+    scores: Floats
     sorting: SortSpace
 
 
 def rule_memory(room: int, weights: Floats) -> RuleMemory:
     """Allocate the memory for lists of up to `room` items."""
-    pins, groups, own, learned, wanted, base, obeyed, app, places, order, taken, counted, stamps = (
-        np.zeros(room, np.int64) for _ in range(13)
-    )
-    return RuleMemory(
-        numbers=np.zeros(8, np.int64),
-        shares=np.zeros(2),
-        weights=np.ascontiguousarray(weights),
-        pins=pins,
-        groups=groups,
-        own=own,
-        results=np.zeros(3, np.int64),
-        probs=np.zeros(room),
-        learned=learned,
-        wanted=wanted,
-        base=base,
-        obeyed=obeyed,
-        app=app,
-        app_weights=np.zeros(room),
-        places=places,
-        keys=np.zeros(room),
-        order=order,
-        taken=taken,
-        counted=counted,
-        stamps=stamps,
-        sorting=sort_space(room),
-    )
+    sizes = {"numbers": 9, "results": 3, "now": 7, "shares": 3}
+    sizes |= {name: 1 << (2 * room).bit_length() for name in ("buckets", "bucket_calls", "bucket_groups")}
+    arrays: dict[str, Any] = {
+        name: np.zeros(sizes.get(name, room), np.float64 if name in _FLOATS else np.int64)
+        for name in RuleMemory._fields
+    }
+    return RuleMemory(**arrays | {"weights": np.ascontiguousarray(weights), "sorting": sort_space(room)})
 
 
 @kernel
-def _is_new(r: RuleMemory, counts: Counts, item: int) -> bool:
+def fill_pins(r: RuleMemory, items: Ints, n: int) -> None:
+    """Fill in the row at each pinned position, and count the pins whose item and position the list has."""
+    last = used = 0
+    for j in range(r.numbers[N_PINS]):
+        last = max(last, min(n, r.pin_positions[j] + 1))
+    for p in range(last):
+        r.pins[p] = FREE
+    last = 0
+    for j in range(r.numbers[N_PINS]):
+        p, low, high = r.pin_positions[j], 0, n - 1
+        if p >= n:
+            continue
+        while low < high:
+            middle = (low + high) // 2
+            if items[middle] < r.pin_items[j]:
+                low = middle + 1
+            else:
+                high = middle
+        if items[low] == r.pin_items[j]:
+            r.pins[p] = low
+            used, last = used + 1, max(last, p + 1)
+    r.numbers[PINNED], r.results[USED] = last, used
+
+
+@kernel
+def fill_groups(r: RuleMemory, groups: Ints, listed: Ints) -> None:
+    """Fill in the groups of a list as numbers from 0; `groups` is in the order of the app's list."""
+    r.now[CALLS] += 1
+    call, mask, known = r.now[CALLS], len(r.buckets) - 1, 0
+    for p in range(len(groups)):
+        bucket = ((groups[p] * _HASH) >> 16) & mask
+        while r.bucket_calls[bucket] == call and r.buckets[bucket] != groups[p]:
+            bucket = (bucket + 1) & mask
+        if r.bucket_calls[bucket] != call:
+            r.bucket_calls[bucket], r.buckets[bucket], r.bucket_groups[bucket] = call, groups[p], known
+            known += 1
+        r.groups[listed[p] if len(listed) > 0 else p] = r.bucket_groups[bucket]
+
+
+@kernel
+def fill_own(r: RuleMemory, scores: Floats, listed: Ints, n: int) -> None:
+    """Fill in the app's order: by score, ties as listed. A missing score counts as the middle."""
+    own = r.own
+    for p in range(n):
+        own[p] = listed[p] if len(listed) > 0 else p
+    known = 0
+    for p in range(len(scores)):
+        r.scores[p] = scores[own[p]]
+        known += not np.isnan(r.scores[p])
+    if known == 0:
+        return
+    if known < n:  # compare ranks: two for each known score below, one for each equal one
+        for p in range(n):
+            score, rank = scores[own[p]], 0
+            for j in range(n):
+                rank += int(scores[j] < score) + int(scores[j] <= score)
+            r.scores[p] = known if np.isnan(score) else rank
+    order, copied = r.places[:n], r.keys[:n]
+    sort_descending(r.scores[:n], order, r.sorting)
+    copy(own[:n], copied)
+    for p in range(n):
+        own[p] = copied[order[p]]
+
+
+@kernel
+def is_new(r: RuleMemory, counts: Counts, item: int) -> bool:
+    """Return whether an item has too few answers."""
     return bool(counts.answers[item] < r.numbers[NEW_BELOW])
 
 
@@ -96,9 +156,10 @@ def obey(r: RuleMemory, counts: Counts, items: Ints, wanted: Ints, upto: int, ou
     if pinned == 0 and by_group == 0 and by_new == 0:
         copy(wanted[:upto], out)
         return 0
-    new = relaxed = first = 0
-    r.results[CALLS] += 1
-    call = r.results[CALLS]
+    new = relaxed = first = last = 0
+    limited = min(upto, max(pinned, by_group, by_new))
+    r.now[CALLS] += 1
+    call = r.now[CALLS]
     if by_group > 0:
         counted[:n] = 0
     for p in range(pinned):
@@ -107,57 +168,71 @@ def obey(r: RuleMemory, counts: Counts, items: Ints, wanted: Ints, upto: int, ou
             taken[row] = call
             if p < by_group:
                 counted[r.groups[row]] += 1
-            if p < by_new and _is_new(r, counts, items[row]):
+            if p < by_new and is_new(r, counts, items[row]):
                 new += 1
-    for p in range(upto):
+    for p in range(limited):
         if p < pinned and r.pins[p] != FREE:
             out[p] = r.pins[p]
             continue
         while taken[wanted[first]] == call:
             first += 1
-        chosen = wanted[first]
+        chosen, at = wanted[first], first
         if p < by_group or p < by_new:
-            j = first
-            while j < n and not (
-                taken[wanted[j]] != call
-                and (p >= by_group or counted[r.groups[wanted[j]]] < numbers[GROUP_N])
-                and (p >= by_new or new < numbers[NEW_N] or not _is_new(r, counts, items[wanted[j]]))
+            while at < n and not (
+                taken[wanted[at]] != call
+                and (p >= by_group or counted[r.groups[wanted[at]]] < numbers[GROUP_N])
+                and (p >= by_new or new < numbers[NEW_N] or not is_new(r, counts, items[wanted[at]]))
             ):
-                j += 1
-            if j < n:
-                chosen = wanted[j]
+                at += 1
+            if at < n:
+                chosen = wanted[at]
             else:
                 relaxed += 1
             if p < by_group:
                 counted[r.groups[chosen]] += 1
-            if p < by_new and _is_new(r, counts, items[chosen]):
+            if p < by_new and is_new(r, counts, items[chosen]):
                 new += 1
+        last = max(last, at)
+        r.looked[p] = last
         taken[chosen] = call
         out[p] = chosen
+    p = limited
+    while p < upto:
+        if taken[wanted[first]] != call:
+            out[p], r.looked[p] = wanted[first], max(last, first)
+            p += 1
+        first += 1
     return relaxed
 
 
 @kernel
-def _too_far(r: RuleMemory, ranking: Ints) -> bool:
-    """Return whether some relevance makes a list lose more than the leash against the app's order."""
-    n, loss, best = len(ranking), 0.0, 0.0
+def _fill_most(r: RuleMemory, n: int) -> None:
+    """Fill in the largest loss against the app's order that the leash allows."""
+    best, least = 0.0, min(0.0, r.weights[n - 1])
     for p in range(n):
-        loss += max(0.0, r.app_weights[ranking[p]] - r.weights[p])
-        best += r.weights[p] - min(0.0, r.weights[n - 1])
-    return bool(loss > r.shares[LEASH] * best)
+        best += r.weights[p] - least
+    r.shares[MOST] = r.shares[LEASH] * best
 
 
 @kernel
-def _free_place(r: RuleMemory, k: int) -> int:
-    """Return the last position, up to the one at which to explore, that has no pin; -1 if there is none."""
-    place = min(r.numbers[PLACE], k - 1)
+def possible_loss(r: RuleMemory, ranking: Ints) -> float:
+    """Return the largest loss of a list against the app's order over all relevances."""
+    loss = 0.0
+    for p in range(len(ranking)):
+        loss += max(0.0, r.app_weights[ranking[p]] - r.weights[p])
+    return loss
+
+
+@kernel
+def free_place(r: RuleMemory, place: int) -> int:
+    """Return the last position up to this one that has no pin; -1 if there is none."""
     while 0 <= place < r.numbers[PINNED] and r.pins[place] != FREE:
         place -= 1
-    return int(place)
+    return place
 
 
 @kernel
-def _free_above(r: RuleMemory, position: int) -> int:
+def free_above(r: RuleMemory, position: int) -> int:
     """Return the number of positions above this one that have no pin."""
     free = position
     for p in range(min(position, r.numbers[PINNED])):
@@ -166,134 +241,27 @@ def _free_above(r: RuleMemory, position: int) -> int:
 
 
 @kernel
-def _fill_base(r: RuleMemory, counts: Counts, items: Ints, n: int) -> None:
+def fill_base(r: RuleMemory, counts: Counts, items: Ints, n: int) -> None:
     """Fill in the list without exploration, as near to the learner's best list as the leash allows."""
-    base, learned, app = r.base[:n], r.learned[:n], r.app[:n]
+    base, learned, app, wanted = r.base[:n], r.learned[:n], r.app[:n], r.wanted[:n]
     r.results[RELAXED], r.results[FOLLOWED] = obey(r, counts, items, learned, n, base), STEPS
     if r.numbers[LEASHED] == 0:
         return
+    _fill_most(r, n)
     obey(r, counts, items, r.own[:n], n, app)
     for p in range(n):
-        r.app_weights[app[p]] = r.weights[p]
-        r.places[learned[p]] = p
+        r.app_weights[app[p]], r.app_places[app[p]] = r.weights[p], p
+        r.places[learned[p]], wanted[p] = p, learned[p]
     step = STEPS
-    while _too_far(r, base):
+    while possible_loss(r, base) > r.shares[MOST]:
         step -= 1
-        for p in range(n):
-            r.keys[p] = -(float(step) * r.places[app[p]] + float(STEPS - step) * p)
-        sort_descending(r.keys[:n], r.order[:n], r.sorting)
-        for p in range(n):
-            r.wanted[p] = app[r.order[p]]
-        r.results[RELAXED] = obey(r, counts, items, r.wanted[:n], n, base)
+        for row in range(n):
+            r.keys[row] = (step * r.places[row] + (STEPS - step) * r.app_places[row]) * n + r.app_places[row]
+        for p in range(1, n):  # the order of the step before is near
+            row, to = wanted[p], p
+            while to > 0 and r.keys[wanted[to - 1]] > r.keys[row]:
+                wanted[to] = wanted[to - 1]
+                to -= 1
+            wanted[to] = row
+        r.results[RELAXED] = obey(r, counts, items, wanted, n, base)
     r.results[FOLLOWED] = step
-
-
-@kernel
-def _add_list(r: RuleMemory, k: int, probability: float, stamp: int, propensities: Floats) -> None:
-    """Move the probability of a list from the first k rows of the base to its own."""
-    for p in range(k):
-        r.stamps[r.obeyed[p]] = stamp
-    for p in range(k):
-        row = r.base[p]
-        if r.stamps[row] != stamp:
-            propensities[row] = max(0.0, propensities[row] - probability)
-        r.stamps[row] = 0
-    for p in range(k):
-        row = r.obeyed[p]
-        if r.stamps[row] == stamp:
-            propensities[row] += probability
-
-
-_set_items: Callable[[State, Ints], None] = unspecialised
-_rank: Callable[[State, Features, Floats, Ints, Floats], None] = unspecialised
-_mixture: Callable[[State, Features, int, int, Floats], None] = unspecialised
-_component: Callable[[State, int, int, Ints], None] = unspecialised
-_off_policy: Callable[[State, Features, Ints, Floats, Floats], None] = unspecialised
-
-
-@cache
-def ruled_entry_point(kernels: Kernels) -> Callable[..., int]:
-    """Return the entry point that ranks under rules, for kernels with `mixture`, `component` and `off_policy`."""
-    return specialise(
-        _rank_ruled,
-        name_of(kernels),
-        _set_items=set_items_of(kernels),
-        _rank=kernels.rank,
-        _mixture=kernels.mixture or unspecialised,
-        _component=kernels.component or unspecialised,
-        _off_policy=kernels.off_policy or unspecialised,
-    )
-
-
-def _rank_ruled(
-    memory: Memory,
-    r: RuleMemory,
-    items: Ints,
-    X: Features,
-    uniforms: Floats,
-    row: int,
-    ranking: Ints,
-    token: Floats,
-    propensities: Floats,
-) -> int:
-    """Draw a list of the learner's mixture after the rules, by the first uniform, and fill exact propensities.
-
-    Return the number of the round.
-    """
-    state, n = memory.state, len(ranking)
-    k = min(len(memory.transformed), n)
-    _set_items(state, items)
-    _rank(state, X, uniforms[row], ranking, token)
-    place, leashed = _free_place(r, k), r.numbers[LEASHED] == 1
-    probs, wanted = r.probs[:n], r.wanted[:n]
-    probs[:] = 0
-    if place >= 0:
-        above, seen = _free_above(r, place), _free_above(r, k)  # the learner's order fills positions without pins
-        _mixture(state, X, seen, above, probs)
-    total = 0.0
-    for p in range(n):
-        total += probs[p]
-    if total > r.shares[EXPLORE]:
-        for p in range(n):
-            probs[p] *= r.shares[EXPLORE] / total
-    _component(state, -1, n, r.learned[:n])
-    if not is_permutation(r.learned[:n], memory.seen):
-        raise ValueError("the learner's component kernel fills a ranking with something else than its items")
-    _fill_base(r, memory.counts, items, n)
-    base, obeyed, position = r.base[:n], r.obeyed[:n], sample_position(probs, 0, uniforms[row, 0])
-    for p in range(n):
-        r.stamps[p] = propensities[p] = 0
-    for p in range(k):
-        propensities[base[p]] = 1
-    copy(base, ranking)
-    rows = min(n, k + r.numbers[PINNED])  # of a list, that decide on its first k
-    if leashed or r.numbers[GROUP_WITHIN] > 0 or r.numbers[NEW_WITHIN] > 0:
-        rows = n
-    for i in range(n):
-        if probs[i] == 0:
-            continue
-        upto = n if i == position else rows
-        _component(state, i, upto, wanted)
-        if r.numbers[PINNED] == 0 and r.results[FOLLOWED] == STEPS:
-            move_up(wanted, k - 1, place)
-        else:  # start from the list after the rules
-            explored, at = wanted[k - 1], 0
-            while base[at] != explored:
-                at += 1
-            copy_moved(base, at if at > place else -1, place, upto, wanted)
-        relaxed = obey(r, memory.counts, items, wanted, n if leashed or i == position else k, obeyed)
-        if leashed and _too_far(r, obeyed):
-            continue
-        _add_list(r, k, probs[i], i + 1, propensities)
-        if i == position:
-            r.results[RELAXED] = relaxed
-            copy(obeyed, ranking)
-    token[:] = 0
-    for p in range(n):
-        if ranking[p] != base[p]:
-            token[0] = 1
-    if not is_permutation(ranking, memory.seen):
-        raise ValueError("the learner's component kernel fills a ranking with something else than its items")
-    _off_policy(state, X, ranking, propensities, token)
-    memory.counts.rounds[0] += 1
-    return int(memory.counts.rounds[0])

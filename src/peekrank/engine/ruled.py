@@ -10,14 +10,9 @@ from numpy.typing import ArrayLike
 
 from peekrank._jit import compile_for, pinned
 from peekrank.engine.context import Context
-from peekrank.engine.rule_kernels import (
-    FREE,
-    PINNED,
-    STEPS,
-    RuleMemory,
-    rule_memory,
-    ruled_entry_point,
-)
+from peekrank.engine.entry_points import Memory
+from peekrank.engine.rule_kernels import FREE, N_PINS, PINNED, STEPS, RuleMemory, rule_memory
+from peekrank.engine.rule_mixtures import ruled_entry_point
 from peekrank.engine.rules import (
     Pins,
     Rules,
@@ -32,33 +27,22 @@ from peekrank.engine.validation import rows_of
 from peekrank.types import Applied, Floats, Ints, Learner, LinearMeasure, Shape
 
 _FAR = 2**62
+_NO_NUMBERS: Ints = np.empty(0, np.int64)
+_NO_SCORES: Floats = np.empty(0)
 
 
-class RuledCall(NamedTuple):
-    """Rules of one call."""
+class Plan(NamedTuple):
+    """Rules of a call: those of the agent, and what the call adds."""
 
-    pins: dict[int, int]
+    pins: tuple[tuple[int, int], ...]  # position (from 1) and item
     required: frozenset[int]  # positions that the call itself pins
     blocked: tuple[int, ...]
     mixed: bool  # whether rules apply to the lists of a mixture
     listed: bool  # whether the order of the app's list matters
 
 
-class Limits(NamedTuple):
-    """Rules of one list, by row."""
-
-    pins: tuple[tuple[int, int], ...]  # position (from 1) and item
-    pinned: Ints | None
-    groups: Ints | None
-    said: Ints | None  # groups in the app's order
-    own: Ints | None  # rows in the app's order
-
-
-_NO_LIMITS = Limits((), None, None, None, None)
-
-
 class Ruled:
-    """Rules of an agent. `begin` and `limits` check what a call adds, and `rank` draws a list."""
+    """Rules of an agent. `plan` and `check_list` check what a call adds, and `rank` draws a list."""
 
     def __init__(self, learner: Learner, shape: Shape, rules: Rules | None) -> None:
         if rules is not None and not isinstance(rules, Rules):
@@ -66,90 +50,95 @@ class Ruled:
         self.rules, self.always, self.n_relaxed = rules, rules is not None, 0
         self._learner, self._rules = learner, rules or Rules()
         check_rules(self._rules, learner, shape)
-        self._pins, self._mixed = self._rules.pinned, not self._rules.only_block
-        self._standing = RuledCall(
-            self._pins, frozenset(), as_blocked(self._rules.blocked), self._mixed, self._rules.leash is not None
+        self._standing = Plan(
+            tuple(self._rules.pinned.items()),
+            frozenset(),
+            as_blocked(self._rules.blocked),
+            not self._rules.only_block,
+            self._rules.leash is not None or self._rules.group is not None,
         )
-        self._room = 0
+        self._grouped, self._room, self._loaded = self._rules.group is not None, 0, self._standing
         self._entry: Callable[..., int] | None = None
         self._memory: RuleMemory
         self._address: RuleMemory
+        self._applied: Applied  # of the plan that is loaded, in a list that can obey all of it
 
-    def begin(self, pins: Pins | None, blocked: Iterable[int] | None, groups: ArrayLike | None) -> RuledCall:
+    def plan(self, pins: Pins | None, blocked: Iterable[int] | None, groups: ArrayLike | None) -> Plan:
         """Return the rules of a call. Raises ValueError if they contradict each other or need another learner."""
-        if pins is None and blocked is None and groups is None and self._rules.group is None:
-            return self._standing
-        rules, found, required = self._rules, self._pins, frozenset[int]()
-        if groups is not None and rules.group is None:
-            raise ValueError("groups: the agent has no rule for groups; make it with rules=Rules(group=...)")
-        if groups is None and rules.group is not None:
-            raise ValueError("the rules limit groups: pass the group of each item as groups")
-        out = rules.blocked
+        rules, standing = self._rules, self._standing
+        if (groups is None) is self._grouped:
+            raise ValueError(
+                "groups: the agent has no rule for groups; make it with rules=Rules(group=...)"
+                if rules.group is None
+                else "the rules limit groups: pass the group of each item as groups"
+            )
+        if pins is None and blocked is None:
+            return standing
+        found, required, out = rules.pinned, frozenset[int](), rules.blocked
         if pins is not None:
             called = as_pins(pins)
             check_mixture(self._learner)
             for position, item in called.items():
-                if self._pins.get(position, item) != item:
-                    raise ValueError(f"position {position} is pinned to items {self._pins[position]} and {item}")
-            found, required = as_pins(self._pins | called), frozenset(called)
+                if found.get(position, item) != item:
+                    raise ValueError(f"position {position} is pinned to items {found[position]} and {item}")
+            found, required = as_pins(found | called), frozenset(called)
         if blocked is not None:
             out = as_blocked((*out, *blocked))
             check_rules(Rules(blocked=out), self._learner, Shape(1, 0, 1))
         check_pins(found, out)
-        listed = rules.leash is not None or groups is not None
-        return RuledCall(found, required, tuple(out), self._mixed or pins is not None, listed)
+        mixed = standing.mixed or pins is not None
+        return Plan(tuple(sorted(found.items())), required, tuple(out), mixed, standing.listed)
 
-    def limits(
-        self, call: RuledCall, items: Ints, context: Context | None, groups: ArrayLike | None, *, has_order: bool
-    ) -> Limits:
-        """Return the rules by row of a list. Raises ValueError if the list cannot obey what the call says."""
-        n, rules = len(items), self._rules
-        if not (call.listed or call.pins):
-            return _NO_LIMITS
-        said = by_row = own = pinned = None
-        if groups is not None and context is not None:
-            said = np.unique(rows_of(groups, n, "groups"), return_inverse=True)[1].astype(np.int64)
-            by_row = np.empty(n, np.int64)
-            by_row[context.listed] = said
-        if rules.leash is not None and context is not None:
-            if not (has_order or len(context.scores)):
-                raise ValueError("the leash needs the app's own order: pass scores, or available in that order")
-            own = _app_order(context)
-        pins = []
-        for position, item in call.pins.items():
-            row = int(items.searchsorted(item))
-            if position <= n and row < n and items[row] == item:
-                pins.append((position, item))
-                if pinned is None:
-                    pinned = np.full(n, FREE)
-                pinned[position - 1] = row
-            elif position in call.required:
-                raise ValueError(
-                    f"item {item} is pinned to position {position}, but the list has "
-                    + (f"{n} items" if position > n else "no such item")
-                )
-        return Limits(tuple(sorted(pins)), pinned, by_row, said, own)
+    def check_list(self, plan: Plan, items: Ints, context: Context | None, *, has_order: bool) -> None:
+        """Raise ValueError if a list cannot obey what the call says, or has no order for the leash."""
+        if self._rules.leash is not None and not has_order and (context is None or not len(context.scores)):
+            raise ValueError("the leash needs the app's own order: pass scores, or available in that order")
+        n = len(items)
+        for position, item in plan.pins if plan.required else ():
+            if position in plan.required and (position > n or item not in items):
+                reason = f"{n} items" if position > n else "no such item"
+                raise ValueError(f"item {item} is pinned to position {position}, but the list has {reason}")
 
-    def rank(self, limits: Limits, room: int, *arguments: Any) -> tuple[int, Applied]:
+    def rank(
+        self,
+        plan: Plan,
+        context: Context | None,
+        groups: Ints | None,
+        room: int,
+        memory: Memory,
+        arguments: tuple[Any, ...],
+    ) -> tuple[int, Applied]:
         """Rank under rules, and return the number of the round and what was applied."""
+        if room != self._room or plan is not self._loaded:
+            self._load(plan, room)
+        said = (_NO_SCORES, _NO_NUMBERS) if context is None else context[1:]
+        coded = _NO_NUMBERS if groups is None else groups
+        if self._entry is None:
+            entry = ruled_entry_point(self._learner.kernels)
+            self._entry = compile_for(entry, memory, self._address, *said, coded, *arguments)
+        number, applied = self._entry(memory, self._address, *said, coded, *arguments), self._applied
+        if number > 0:
+            return number, applied if groups is None else Applied(applied.pins, groups, 0, 1.0)
+        relaxed, followed, used = self._memory.results.tolist()
+        self.n_relaxed += relaxed > 0
+        pins = applied.pins if used == len(applied.pins) else self._used_pins(arguments[0])
+        return -number, Applied(pins, groups, relaxed, followed / STEPS)
+
+    def _used_pins(self, items: Ints) -> tuple[tuple[int, int], ...]:
+        """Return the pins that had an effect in the latest list."""
+        memory = self._memory
+        last = memory.numbers[PINNED]
+        return tuple((p + 1, int(items[row])) for p, row in enumerate(memory.pins[:last].tolist()) if row != FREE)
+
+    def _load(self, plan: Plan, room: int) -> None:
+        """Put the rules of a call into the memory of the kernels."""
         if room != self._room:
             self._make_room(room)
-        memory = self._memory
-        for array, values in (
-            (memory.pins, limits.pinned),
-            (memory.groups, limits.groups),
-            (memory.own, limits.own),
-        ):
-            if values is not None:
-                array[: len(values)] = values
-        memory.numbers[PINNED] = 0 if limits.pinned is None else max(limits.pins)[0]
-        first, *rest = arguments
-        if self._entry is None:
-            self._entry = compile_for(ruled_entry_point(self._learner.kernels), first, self._address, *rest)
-        number = self._entry(first, self._address, *rest)
-        relaxed, followed, _ = memory.results.tolist()
-        self.n_relaxed += relaxed > 0
-        return number, Applied(limits.pins, limits.said, relaxed, followed / STEPS)
+        memory, pins = self._memory, tuple(pin for pin in plan.pins if pin[0] <= room)
+        memory.numbers[N_PINS] = len(pins)
+        for j, (position, item) in enumerate(pins):
+            memory.pin_positions[j], memory.pin_items[j] = position - 1, item
+        self._loaded, self._applied = plan, Applied(pins, None, 0, 1.0)
 
     def _make_room(self, room: int) -> None:
         rules, measure = self._rules, measure_of(self._learner)
@@ -159,22 +148,17 @@ class Ruled:
             weights = measure.discount(room) * (1 if measure.higher_is_better else -1)
         memory = rule_memory(room, weights)
         place = _FAR if rules.explore_at is None else rules.explore_at - 1
-        memory.numbers[:] = (place, 0, *group, *new, rules.new_below, rules.leash is not None)
-        memory.shares[:] = rules.explore, rules.leash or 0.0
-        self._room, self._memory, self._address, self._entry = room, memory, pinned(memory), None
+        memory.numbers[:] = (place, 0, *group, *new, rules.new_below, rules.leash is not None, 0)
+        memory.shares[:2] = rules.explore, rules.leash or 0.0
+        self._room, self._memory, self._address = room, memory, pinned(memory)
 
 
-def _app_order(context: Context) -> Ints:
-    """Return the rows in the app's order: by score, ties as listed. A missing score counts as the middle."""
-    listed = context.listed
-    if not len(context.scores):
-        return listed
-    scores: Floats = context.scores[listed]
-    missing = np.isnan(scores)
-    if missing.any() and not missing.all():
-        known = np.sort(scores[~missing])
-        not_above = np.searchsorted(known, scores, "left") + np.searchsorted(known, scores, "right")
-        scores = not_above.astype(np.float64)
-        scores[missing] = len(known)
-    order: Ints = listed[np.argsort(-scores, kind="stable")]
-    return order
+def as_groups(groups: ArrayLike, n: int) -> Ints:
+    """Return the group of each item of a list as a number. Whole numbers stay as they are."""
+    if type(groups) is not list or len(groups) != n:
+        array = rows_of(groups, n, "groups")
+        if array.dtype.kind in "iu":
+            return array.astype(np.int64)
+        groups = array.tolist()
+    numbers: dict[Any, int] = {}
+    return np.array([numbers.setdefault(group, len(numbers)) for group in groups], np.int64)

@@ -111,7 +111,7 @@ def _exploit(s: DoubtSortState, X: Features, ranking: Ints, token: Floats) -> No
 
 
 @kernel
-def _mixture(s: DoubtSortState, X: Features, first: int, place: int, probs: Floats) -> None:
+def _price(s: DoubtSortState, first: int, place: int, probs: Floats) -> None:
     n = len(probs)
     if s.variant == _SAFE:
         s.costs[:n] = s.largest * (s.weights[place] - s.weights[n - 1])
@@ -123,11 +123,19 @@ def _mixture(s: DoubtSortState, X: Features, first: int, place: int, probs: Floa
 
 
 @kernel
+def _mixture(s: DoubtSortState, X: Features, first: int, place: int, probs: Floats) -> None:
+    if first == s.k and place == s.k - 1:
+        copy(s.explore_probs[: len(probs)], probs)
+    else:
+        _price(s, first, place, probs)
+
+
+@kernel
 def _explore(s: DoubtSortState, X: Features, uniforms: Floats, ranking: Ints, token: Floats) -> None:
     n = len(ranking)
     k = min(s.k, n)
     fill_doubts(s.means[:n], s.widths[:n], s.weights, s.doubts[:n], s.space)
-    _mixture(s, X, k, k - 1, s.explore_probs[:n])
+    _price(s, k, k - 1, s.explore_probs[:n])
     begin, end = _tied(s.weights, k, n)
     position = sample_position(s.explore_probs[:n], end, uniforms[0])
     _arrange(s, ranking, position, begin, end, k)
@@ -156,15 +164,16 @@ def _arrange(s: DoubtSortState, ranking: Ints, position: int, begin: int, end: i
 
 
 @kernel
-def _component(s: DoubtSortState, position: int, upto: int, ranking: Ints) -> None:
+def _component(s: DoubtSortState, position: int, upto: int, ranking: Ints) -> bool:
     n = len(ranking)
     k = min(s.k, n)
     begin, end = _tied(s.weights, k, n)
     if end - begin == 1:
         copy_moved(s.rows, position, k - 1, upto, ranking)
-        return
+        return True
     copy(s.rows[:n], ranking)
     _arrange(s, ranking, position, begin, end, k)
+    return False
 
 
 @kernel

@@ -72,14 +72,15 @@ def _rank(s: GreedyState, X: Features, uniforms: Floats, ranking: Ints, token: F
 
 @kernel
 def _mixture(s: GreedyState, X: Features, first: int, place: int, probs: Floats) -> None:
-    n = len(probs)
+    n, epsilon = len(probs), _epsilon(s)
     for p in range(n):
-        probs[p] = 0.0 if p < first else _epsilon(s) / n
+        probs[p] = 0.0 if p < first else epsilon / n
 
 
 @kernel
-def _component(s: GreedyState, position: int, upto: int, ranking: Ints) -> None:
+def _component(s: GreedyState, position: int, upto: int, ranking: Ints) -> bool:
     copy_moved(s.rows, position, s.k - 1, upto, ranking)
+    return True
 
 
 @kernel

@@ -148,9 +148,10 @@ def mixture(s: MixedState, X: Features, first: int, place: int, probs: Floats) -
 
 
 @kernel
-def component(s: MixedState, position: int, upto: int, ranking: Ints) -> None:
+def component(s: MixedState, position: int, upto: int, ranking: Ints) -> bool:
     """Fill in the list that explores the item at a position, -1 for none."""
     copy_moved(s.order, position, s.k - 1, upto, ranking)
+    return True
 
 
 @kernel

@@ -90,9 +90,10 @@ def mixture(s: RidgeState, X: Features, first: int, place: int, probs: Floats) -
 
 
 @kernel
-def component(s: RidgeState, position: int, upto: int, ranking: Ints) -> None:
+def component(s: RidgeState, position: int, upto: int, ranking: Ints) -> bool:
     """Fill in the list that explores the item at a position, -1 for none."""
     copy_moved(s.order, position, s.k - 1, upto, ranking)
+    return True
 
 
 @kernel
