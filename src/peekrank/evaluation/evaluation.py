@@ -333,7 +333,8 @@ class _Estimator(NamedTuple):
         rows, out = problem.rows, np.zeros(len(problem.rows.propensity))
         if self.regression == "items":
             subjects = int(rows.subject.max()) + 1
-            est.fill_means(rows, np.zeros(subjects), np.zeros(subjects), out)
+            overall = np.array([rows.span / 2, 1.0])
+            est.fill_means(rows, np.zeros(subjects), np.zeros(subjects), overall, out)
         elif self.regression == "features":
             if problem.features is None:
                 raise ValueError(
