@@ -101,13 +101,30 @@ def decided(interval: Interval, alpha: float) -> int:
 
 @kernel
 def run(
-    world: World, design: Design, weights: Floats, theta: Floats, e: Evidence, work: Work, space: Space, key: int,
-    visits: int, alpha: float, floats: Floats, ints: Ints, uniforms: Floats, out: Floats,
+    world: World,
+    design: Design,
+    weights: Floats,
+    theta: Floats,
+    e: Evidence,
+    work: Work,
+    space: Space,
+    key: int,
+    visits: int,
+    alpha: float,
+    floats: Floats,
+    ints: Ints,
+    uniforms: Floats,
+    out: Floats,
 ) -> None:
     """Run one comparison. `out`: lists and sign by DR, and by A/B, then the sum of true differences."""
     n, k = world.n, min(design.k, world.n)
     means, scores, difference, exposure, included, gain = (
-        floats[0], floats[1], floats[2], floats[3], floats[4], floats[5],
+        floats[0],
+        floats[1],
+        floats[2],
+        floats[3],
+        floats[4],
+        floats[5],
     )
     nothing, values = floats[6][:0], 0.0
     ranks, rows, ranking, subject, position = ints[0], ints[1], ints[2], ints[3], ints[4]
@@ -151,7 +168,9 @@ def run(
             break
 
 
-def compare(world: World, design: Design, seeds: Sequence[int], visits: int = VISITS, alpha: float = ALPHA) -> Floats:
+def compare(
+    world: World, design: Design, seeds: Sequence[int], visits: int = VISITS, alpha: float = ALPHA
+) -> Floats:
     """Run comparisons: for each seed, lists and sign by DR and by A/B, and the true difference per list."""
     n, k = world.n, min(design.k, world.n)
     weights = DCG(k).discount(n)
@@ -165,18 +184,61 @@ def compare(world: World, design: Design, seeds: Sequence[int], visits: int = VI
             np.empty((7, n)), np.empty((5, n), np.int64), np.empty(8 * n + 1), out,
         )  # fmt: skip
         out[4] /= max(out[0], out[2])
-        found.append([*out, e.totals[1] / e.totals[0], np.sqrt(e.totals[2] / e.totals[0] - (e.totals[1] / e.totals[0]) ** 2), e.totals[4] / e.totals[0]])
+        found.append(
+            [
+                *out,
+                e.totals[1] / e.totals[0],
+                np.sqrt(e.totals[2] / e.totals[0] - (e.totals[1] / e.totals[0]) ** 2),
+                e.totals[4] / e.totals[0],
+            ]
+        )
     return np.array(found)
 
 
 if __name__ == "__main__":
     import time
+
     reps = int(sys.argv[1])
-    for n, k, kind, pv in [(10,1,SWAP,0),(10,1,LOT,0),(10,3,SWAP,0),(10,3,SWAP,1),(10,3,LOT,0),(10,3,LOT,1),(20,3,SWAP,0),(20,3,LOT,0),(10,10,SWAP,0),(10,10,LOT,0)]:
+    for n, k, kind, pv in [
+        (10, 1, SWAP, 0),
+        (10, 1, LOT, 0),
+        (10, 3, SWAP, 0),
+        (10, 3, SWAP, 1),
+        (10, 3, LOT, 0),
+        (10, 3, LOT, 1),
+        (20, 3, SWAP, 0),
+        (20, 3, LOT, 0),
+        (10, 10, SWAP, 0),
+        (10, 10, LOT, 0),
+    ]:
         w = World(n, kind, 0, 3, bool(pv), 1.0, False)
         t0 = time.time()
         c = compare(w, Design(k, False, False, 0.0), range(reps))
         u = compare(w, Design(k, True, False, 0.0), range(reps))
         med = np.median
-        print(n, k, kind, pv, "AB", med(c[:,2]), "coin", med(c[:,0]), "union", med(u[:,0]), "ratio %.2f" % (med(u[:,0])/med(c[:,2])), "true", c[:,4].mean().round(3), u[:,4].mean().round(3),
-           "rule", (med(u[:,0]) / (u[:,6].mean()/u[:,4].mean())**2).round(1), (med(u[:,0])/(u[:,7].mean()/u[:,4].mean())).round(1), "wrong", (c[:,1]<0).mean(), (u[:,1]<0).mean(), (c[:,3]<0).mean(), "t", round(time.time()-t0,1), flush=True)
+        print(
+            n,
+            k,
+            kind,
+            pv,
+            "AB",
+            med(c[:, 2]),
+            "coin",
+            med(c[:, 0]),
+            "union",
+            med(u[:, 0]),
+            "ratio %.2f" % (med(u[:, 0]) / med(c[:, 2])),
+            "true",
+            c[:, 4].mean().round(3),
+            u[:, 4].mean().round(3),
+            "rule",
+            (med(u[:, 0]) / (u[:, 6].mean() / u[:, 4].mean()) ** 2).round(1),
+            (med(u[:, 0]) / (u[:, 7].mean() / u[:, 4].mean())).round(1),
+            "wrong",
+            (c[:, 1] < 0).mean(),
+            (u[:, 1] < 0).mean(),
+            (c[:, 3] < 0).mean(),
+            "t",
+            round(time.time() - t0, 1),
+            flush=True,
+        )

@@ -1,8 +1,8 @@
 """Designs: how to show two orders of the same items so that answers tell most about their difference.
 
-Rows are in the first order a, so row i has rank i there and ``ranks[i]`` in b. A position p is looked at with
-probability theta(p): 1 for the first k and 0 below, or the examination of clicks. A design is a random ranking. Its
-exposure pi_i = E theta(position of i) is exact, because the estimate divides by it. docs/theory/compare.md has the
+Rows are in the first order a, so row i has rank i there and ``ranks[i]`` in b. Position p is looked at with
+probability theta(p): 1 for the first k and 0 below, or the examination of clicks. A design is a random ranking. The
+estimate divides by its exposure pi_i = E theta(position of i), so that is exact. docs/theory/compare.md has the
 mathematics.
 """
 
@@ -103,7 +103,7 @@ def fill_exposure(wanted: Floats, home: Ints, theta: Floats, space: Space, out: 
 
 @kernel
 def fill_home(ranks: Ints, k: int, space: Space) -> None:
-    """Fill `space.home`: rows within the first k of either order, then the others, each by the mean of both ranks."""
+    """Fill `space.home`: rows within the first k of either order, then the others, by the mean of both ranks."""
     n = len(ranks)
     for i in range(n):
         space.part[i] = -1.0 * (i + ranks[i]) - (0.0 if i < k or ranks[i] < k else 2.0 * n)
@@ -241,7 +241,10 @@ def draw_swaps(
         if high < 0 or low < 0:
             break
         chance = min(now[high] - goal[high], goal[low] - now[low]) / (now[high] - now[low])
-        now[high], now[low] = now[high] + chance * (now[low] - now[high]), now[low] + chance * (now[high] - now[low])
+        now[high], now[low] = (
+            now[high] + chance * (now[low] - now[high]),
+            now[low] + chance * (now[high] - now[low]),
+        )
         within[high], within[low] = (
             within[high] + chance * (within[low] - within[high]),
             within[low] + chance * (within[high] - within[low]),

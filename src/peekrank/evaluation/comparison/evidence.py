@@ -116,7 +116,9 @@ def observe_list(
             e.squares[subject[i]] += (gain[i] - examined * work.predicted[i]) ** 2
     if totals[SCALE] == 0:  # the orders have not differed yet
         totals[SCALE] = est.unit_of(rows, difference, 0)
-    est.observe_bounded(rows, difference, work.predicted, 0, max(totals[SCALE], est.LEAST), e.difference, work.space)
+    est.observe_bounded(
+        rows, difference, work.predicted, 0, max(totals[SCALE], est.LEAST), e.difference, work.space
+    )
     totals[COUNT] += 1
     totals[SUM] += x
     totals[SQUARES] += x * x
