@@ -2,8 +2,7 @@
 
 Rows are in the first order a, so row i has rank i there and ``ranks[i]`` in b. Position p is looked at with
 probability theta(p): 1 for the first k and 0 below, or the examination of clicks. A design is a random ranking. The
-estimate divides by its exposure pi_i = E theta(position of i), so that is exact. docs/theory/compare.md has the
-mathematics.
+exposure pi_i = E theta(position of i), by which the estimate divides, is exact. docs/theory/compare.md has proofs.
 """
 
 from __future__ import annotations
