@@ -17,6 +17,7 @@ _HOMES = {
     "advice": ("advise", "advise_surrogate"),
     "checks": ("CheckError", "check_learner", "check_measure", "check_stream", "check_surrogate"),
     "engine": ("Agent", "AtMost", "Rules", "play", "replay", "simulate"),
+    "evaluation.comparison.comparison": ("Comparison",),
     "experiments.experiment": ("Experiment",),
     "experiments.runs": ("run",),
     "games.analysis": ("analyse",),

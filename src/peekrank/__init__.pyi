@@ -12,6 +12,7 @@ from peekrank.engine import Rules as Rules
 from peekrank.engine import play as play
 from peekrank.engine import replay as replay
 from peekrank.engine import simulate as simulate
+from peekrank.evaluation.comparison.comparison import Comparison as Comparison
 from peekrank.experiments.experiment import Experiment as Experiment
 from peekrank.experiments.runs import run as run
 from peekrank.games.analysis import analyse as analyse
@@ -104,6 +105,7 @@ __all__ = [
     "Champion",
     "CheckError",
     "Clicks",
+    "Comparison",
     "Decision",
     "DoubtSort",
     "Drifting",

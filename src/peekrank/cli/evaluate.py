@@ -33,11 +33,13 @@ _COLUMNS = (
 EXAMPLES = """\
 # Estimate the value of another order.
 peekrank evaluate log.parquet --policy logged --policy order:2,0,1
+# Compare the two rankers of the log of a Comparison.
+peekrank evaluate visits.jsonl --policy feature:1 --policy feature:2 --measure dcg@3
 # Estimate the value of a learner, and write a report.
 peekrank evaluate log.parquet --policy logged --policy marginftrl --out report"""
 JSON_KEYS = {
     "measure, alpha, simultaneous, regression, clip": "the options",
-    "decisions, answered": "number of decisions, and of those with all answers",
+    "decisions, answered": "number of decisions, and of those that count",
     "estimates": "for each policy: name, baseline, alpha, decisions, ips, snips, dr, std_error, ips_std_error, "
     "fixed_n, anytime, betting, ess, max_weight, clip_bias, support_gap, unsupported, checkpoints, means, lows, "
     "highs",
@@ -55,9 +57,9 @@ def command(
         list[str],
         typer.Option(
             "--policy",
-            help="Policy to evaluate: logged (as shown), score (the app's own order), order:a,b,c, a .txt file "
-            "with one name per line, a model's .json file, or a learner such as doubtsort, which is replayed over "
-            "the log. Repeatable.",
+            help="Policy to evaluate: logged (as shown), score (the app's own order), feature:1 (by the first "
+            "feature), order:a,b,c, a .txt file with one name per line, a model's .json file, or a learner such "
+            "as doubtsort, which is replayed over the log. Repeatable.",
         ),
     ],
     measure: Annotated[
@@ -69,12 +71,16 @@ def command(
         typer.Option("--separate", help="Give each difference ALPHA itself, instead of dividing it among them."),
     ] = False,
     regression: Annotated[
-        str, typer.Option(help="Regression of the doubly robust estimate: items, features or none.")
+        str, typer.Option(help="Regression of the doubly robust estimate: items, mean, features or none.")
     ] = "items",
     clip: Annotated[
         float,
         typer.Option(help="Clip weights (1 / propensity) at this value.", show_default="none"),
     ] = float("inf"),
+    partial: Annotated[
+        bool,
+        typer.Option("--partial", help="Also count decisions with answers about some of the candidates seen."),
+    ] = False,
     seed: Seed = 0,
     json_file: JsonFile = None,
     folder: Annotated[
@@ -116,9 +122,10 @@ def command(
             simultaneous=not separate,
             regression=chosen,
             clip=clip,
+            partial=partial,
             progress=tick,
         )
-    echo(*_render(result, policies, log))
+    echo(*_render(result, policies, log, counted="with answers" if partial else "with all answers"))
     write_json(json_file, result.as_json)
     if folder:
         from peekrank.reports.evaluation_page import write_evaluation
@@ -155,8 +162,8 @@ def _policy(text: str, log: Log, measure: Measure, seed: int) -> Policy:
         return policy(text, log, measure=measure, seed=seed, progress=tick)
 
 
-def _render(result: Evaluation, policies: list[Policy], log: Path) -> list[TerminalTable | Text]:
-    sizes = f"{pluralize(result.decisions, 'decision')}, {result.answered:,} with all answers"
+def _render(result: Evaluation, policies: list[Policy], log: Path, *, counted: str) -> list[TerminalTable | Text]:
+    sizes = f"{pluralize(result.decisions, 'decision')}, {result.answered:,} {counted}"
     level = f"{1 - result.alpha:.0%}"
     heads = ["policy", "estimate", f"{level} CI", f"{level} anytime CI", "IPS", "ESS", "max weight"]
     rows = []

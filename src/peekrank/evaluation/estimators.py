@@ -12,16 +12,22 @@ from typing import NamedTuple
 import numpy as np
 
 from peekrank._jit import kernel
-from peekrank.kernels.confidence import Bound, Interval, lower_mean, observe_at
+from peekrank.kernels.confidence import Bound, Interval, interval_of_mean, lower_mean, observe_at, observe_tightly
 from peekrank.types import Features, Floats, Ints
 
 IPS, WEIGHT, TOTAL, DR, CUT, MISSING, LARGEST = range(7)  # columns of `fill_terms`
 _MAX_SORTED = 16  # rows seen; beyond that, the sum of all weights serves as the limit
 _PRIOR = 1.0  # weight of the overall mean in the regression, in observations
+_ALWAYS: Floats = np.empty(0)
+LEAST = 1e-300  # unit of observations that are all 0
 
 
 class Rows(NamedTuple):
-    """Observations: decision t has the rows ``offsets[t]:offsets[t + 1]``."""
+    """Observations: decision t has the rows ``offsets[t]:offsets[t + 1]``.
+
+    For clicks, the probability that a row was looked at depends on its position. `looked` has it for the position
+    shown and `propensity` its expectation, and the mean of a click is that probability times the gain.
+    """
 
     offsets: Ints
     propensity: Floats  # probability of each row to be seen
@@ -30,6 +36,7 @@ class Rows(NamedTuple):
     seen: Ints  # number of rows seen in each decision
     span: float  # largest possible gain
     origin: float = 0.0  # gain that IPS assumes for rows that were not seen
+    looked: Floats = _ALWAYS  # empty: rows that were seen were looked at
 
 
 class Target(NamedTuple):
@@ -71,7 +78,7 @@ def fill_weights(offsets: Ints, discounts: Floats, starts: Ints, ranks: Ints, ou
 
 
 @kernel
-def fill_means(rows: Rows, sums: Floats, counts: Floats, out: Floats) -> None:
+def fill_means(rows: Rows, sums: Floats, counts: Floats, overall: Floats, out: Floats) -> None:
     """Predict the gain of each row by the mean gain of its subject in earlier decisions.
 
     Each subject has one prior observation: the mean of all, or half of the span before the first.
@@ -81,29 +88,31 @@ def fill_means(rows: Rows, sums: Floats, counts: Floats, out: Floats) -> None:
     rows
         Observations.
     sums, counts
-        Zeros, one for each subject; modified.
+        Zeros, one for each subject; modified. To continue with further decisions, pass them again.
+    overall
+        Half of the span, and 1; modified likewise.
     out
         Filled.
 
     >>> gain = np.array([np.nan, 1.0, np.nan, 0.0])
     >>> rows = Rows(np.array([0, 2, 4]), np.full(4, 0.5), gain, np.array([0, 1, 0, 1]), np.array([1, 1]), 1.0)
     >>> out = np.empty(4)
-    >>> fill_means(rows, np.zeros(2), np.zeros(2), out)
+    >>> fill_means(rows, np.zeros(2), np.zeros(2), np.array([0.5, 1.0]), out)
     >>> out  # subject 0 was never seen; the mean of all is (1/2 + 1)/2
     array([0.5  , 0.5  , 0.75 , 0.875])
     """
-    total, number = rows.span / 2, 1.0
     for t in range(len(rows.seen)):
-        average = total / number
+        average = min(overall[0] / overall[1], rows.span)
         for i in range(rows.offsets[t], rows.offsets[t + 1]):
             s = rows.subject[i]
-            out[i] = (sums[s] + _PRIOR * average) / (counts[s] + _PRIOR)
+            out[i] = min((sums[s] + _PRIOR * average) / (counts[s] + _PRIOR), rows.span)
         for i in range(rows.offsets[t], rows.offsets[t + 1]):
             if not np.isnan(rows.gain[i]):
+                looked = rows.looked[i] if len(rows.looked) > 0 else 1.0
                 sums[rows.subject[i]] += rows.gain[i]
-                counts[rows.subject[i]] += 1
-                total += rows.gain[i]
-                number += 1
+                counts[rows.subject[i]] += looked
+                overall[0] += rows.gain[i]
+                overall[1] += looked
 
 
 @kernel
@@ -186,9 +195,10 @@ def fill_terms(rows: Rows, weights: Floats, predicted: Floats, largest: float, o
             else:
                 term[CUT] += abs(h) * rows.span * (1 - p * largest) if p * largest < 1 else 0.0
             if not np.isnan(rows.gain[i]):
+                looked = rows.looked[i] if len(rows.looked) > 0 else 1.0
                 term[IPS] += h * (rows.gain[i] - rows.origin) * factor
                 term[WEIGHT] += abs(h) * factor
-                term[DR] += h * (rows.gain[i] - predicted[i]) * factor
+                term[DR] += h * (rows.gain[i] - looked * predicted[i]) * factor
                 term[LARGEST] = max(term[LARGEST], 1 / p)
 
 
@@ -247,6 +257,70 @@ def _observe_decision(
 
 
 @kernel
+def unit_of(rows: Rows, weights: Floats, t: int) -> float:
+    """Return the unit of the observations of `observe_bounded`, if decision t is the first with weights."""
+    total = 0.0
+    for i in range(rows.offsets[t], rows.offsets[t + 1]):
+        total += abs(weights[i])
+    return rows.span * total / 2
+
+
+@kernel
+def observe_bounded(
+    rows: Rows, weights: Floats, predicted: Floats, t: int, scale: float, interval: Interval, space: Floats
+) -> None:
+    """Update an interval with decision t, without clipping, by the largest and smallest possible sums.
+
+    This is tighter than `walk` if no propensity is small, and also holds for clicks.
+
+    Parameters
+    ----------
+    rows, weights, predicted
+        Observations, weights of the estimand, and a prediction of each gain.
+    t
+        The decision.
+    scale
+        Unit of the observations.
+    interval
+        The evidence so far, with growing scales.
+    space
+        Two work arrays, longer than 16.
+    """
+    clicks = len(rows.looked) > 0
+    k = len(predicted) if clicks else rows.seen[t]
+    some = k <= _MAX_SORTED
+    low = high = added = down = up = 0.0
+    space[:] = 0.0
+    for i in range(rows.offsets[t], rows.offsets[t + 1]):
+        h, p, r = weights[i], rows.propensity[i], predicted[i]
+        if h == 0:
+            continue
+        if p == 0:
+            low += min(h, 0.0) * rows.span
+            high += max(h, 0.0) * rows.span
+            continue
+        low += h * r
+        high += h * r
+        looked = rows.looked[i] if clicks else 1.0
+        if not np.isnan(rows.gain[i]):
+            added += h * (rows.gain[i] - looked * r) / p
+        least = 0.0 if clicks else r  # a click counts in full, however unlikely the look
+        fall = max(h * r, -h * (rows.span - least)) / p
+        rise = max(h * (rows.span - least), -h * r) / p
+        down += fall
+        up += rise
+        for j in range(k if some else 0):
+            if fall > space[0, j]:
+                space[0, j], fall = fall, space[0, j]
+            if rise > space[1, j]:
+                space[1, j], rise = rise, space[1, j]
+    if some:
+        down, up = space[0].sum(), space[1].sum()
+    observe_tightly(interval.below, (low + added) / scale, (low - down) / scale)
+    observe_tightly(interval.above, (-high - added) / scale, (-high - up) / scale)
+
+
+@kernel
 def walk(
     rows: Rows,
     target: Target,
@@ -297,4 +371,39 @@ def walk(
         if stored < len(checkpoints) and checkpoints[stored] == t + 1:
             ends[0, stored] = lower_mean(interval.below, alpha / 2)
             ends[1, stored] = -lower_mean(interval.above, alpha / 2)
+            stored += 1
+
+
+@kernel
+def walk_bounded(
+    rows: Rows,
+    weights: Floats,
+    predicted: Floats,
+    interval: Interval,
+    alpha: float,
+    checkpoints: Ints,
+    ends: Floats,
+    space: Floats,
+) -> None:
+    """Update an interval with all decisions by `observe_bounded`, and store it after some of them.
+
+    Parameters
+    ----------
+    rows, weights, predicted, interval, space
+        As for `observe_bounded`.
+    alpha
+        Error probability.
+    checkpoints
+        Numbers of decisions after which to store the interval, ascending.
+    ends
+        Filled: lower and upper ends.
+    """
+    scale, stored = 0.0, 0
+    for t in range(len(rows.seen)):
+        if scale == 0:
+            scale = unit_of(rows, weights, t)
+        observe_bounded(rows, weights, predicted, t, max(scale, LEAST), interval, space)
+        if stored < len(checkpoints) and checkpoints[stored] == t + 1:
+            low, high = interval_of_mean(interval, alpha)
+            ends[0, stored], ends[1, stored] = low * scale, high * scale
             stored += 1

@@ -21,7 +21,8 @@ from peekrank.measures import PairwiseLoss
 from peekrank.regret import default_checkpoints
 from peekrank.types import Floats, Ints, LinearMeasure, Measure
 
-Regression = Literal["items", "features", "none"]
+Regression = Literal["items", "mean", "features", "none"]
+DESIGNED = "comparison:"  # begins the learner in the log of a `Comparison`
 _CHECKPOINTS = 64
 
 
@@ -102,12 +103,14 @@ def evaluate_log(
     simultaneous: bool = True,
     regression: Regression = "items",
     clip: float = np.inf,
+    partial: bool = False,
     checkpoints: Ints | None = None,
     progress: Callable[[int], None] = lambda _: None,
 ) -> Evaluation:
     """Estimate the value of policies on a log, with confidence intervals.
 
-    Only decisions with feedback on all candidates seen count.
+    Only decisions with feedback on all candidates seen count, unless `partial`. The log of a `Comparison` gets its
+    intervals for differences.
 
     Parameters
     ----------
@@ -124,9 +127,12 @@ def evaluate_log(
         several of them some interval is wrong more often.
     regression
         How the doubly robust estimate predicts gains, from earlier decisions only: by the mean of each
-        candidate, by ridge regression on features, or not at all.
+        candidate, by the mean of all, by ridge regression on features, or not at all.
     clip
         Clip weights 1/propensity at this value. Anytime intervals are never clipped.
+    partial
+        Count decisions with feedback on at least one candidate. This is right only if feedback goes missing
+        independently of its candidate, position and value.
     checkpoints
         Numbers of decisions at which to report intervals, ascending, including the last one; None: about 64.
     progress
@@ -148,9 +154,16 @@ def evaluate_log(
     if not clip >= 1:
         raise ValueError(f"clip = {clip}: must be at least 1, because weights are 1/propensity")
     check_evaluable(log)
-    complete = np.logical_and.reduceat(~log.seen | ~np.isnan(log.feedback), log.offsets[:-1])
+    answered = np.add.reduceat(~np.isnan(log.feedback), log.offsets[:-1], dtype=np.int64)
+    complete = answered > 0 if partial else answered == log.k
     if not complete.any():
-        raise ValueError("no decision of the log has feedback on all candidates seen, so nothing can be estimated")
+        which = "any candidate" if partial else "all candidates"
+        raise ValueError(f"no decision of the log has feedback on {which} seen, so nothing can be estimated")
+    if partial and isinstance(measure, PairwiseLoss):
+        raise ValueError("partial: pairwiseloss needs feedback on all candidates seen")
+    if partial:  # of the candidates seen, each is as likely as the others to have feedback
+        share = np.maximum(answered, 1) / log.k
+        log = log._replace(k=np.maximum(answered, 1), propensity=log.propensity * share[log.owner])
     used, ranked = log, list(policies)
     if not complete.all():
         used, rows = log.select(complete), complete[log.owner]
@@ -313,7 +326,9 @@ class _Estimator(NamedTuple):
         nothing = rows.origin * np.add.reduceat(target.weights, rows.offsets[:-1])
         ips, dr = terms[:, est.IPS] + nothing + middle, terms[:, est.DR] + middle
         at = self.checkpoints
-        lows, highs, betting = self._anytime(problem, predicted)
+        designed = all(name.startswith(DESIGNED) for name in self.log.learners)
+        bounded = designed and other is not None and one.ranks is not None and other.ranks is not None
+        lows, highs, betting = self._anytime(problem, predicted, bounded=bounded)
         error = _error(dr)
         mean = float(dr.mean())
         missing = float(terms[:, est.MISSING].mean() + target.spare.mean())
@@ -331,9 +346,12 @@ class _Estimator(NamedTuple):
 
     def _predicted(self, problem: Problem) -> Floats:
         rows, out = problem.rows, np.zeros(len(problem.rows.propensity))
-        if self.regression == "items":
+        if self.regression in ("items", "mean"):
+            if self.regression == "mean":
+                rows = rows._replace(subject=np.zeros_like(rows.subject))
             subjects = int(rows.subject.max()) + 1
-            est.fill_means(rows, np.zeros(subjects), np.zeros(subjects), out)
+            overall = np.array([rows.span / 2, 1.0])
+            est.fill_means(rows, np.zeros(subjects), np.zeros(subjects), overall, out)
         elif self.regression == "features":
             if problem.features is None:
                 raise ValueError(
@@ -345,12 +363,17 @@ class _Estimator(NamedTuple):
             est.fill_ridge(rows, X, scale, np.eye(d + 1), np.zeros(d + 1), np.empty(d + 1), np.empty(d + 1), out)
         return out
 
-    def _anytime(self, problem: Problem, predicted: Floats) -> tuple[Floats, Floats, Any]:
+    def _anytime(
+        self, problem: Problem, predicted: Floats, *, bounded: bool
+    ) -> tuple[Floats, Floats, tuple[float, float]]:
         rows, target, shift = problem[:3]
         n, interval = len(rows.seen), Interval.fresh(problem.scale, growing=True)
         at = self.checkpoints
         ends, tracks, space = np.empty((2, len(at))), np.empty((4, n)), np.empty((5, 32))
         est.walk(rows, target, predicted, interval, self.alpha, at, ends, tracks, space)
+        if bounded:
+            fresh = Interval.fresh(1.0, growing=True)
+            est.walk_bounded(rows, target.weights, predicted, fresh, self.alpha, at, ends, space[:2])
         ends = ends.clip(problem.least, problem.most)  # with few decisions, these bounds are tighter
         added = (np.cumsum(shift) / np.arange(1, n + 1))[at - 1]
         below = self._bet(tracks[0], tracks[1], problem.least, problem.most)

@@ -21,7 +21,7 @@ from peekrank.registry import LEARNERS
 from peekrank.spec import suggest
 from peekrank.types import Features, Floats, Ints, Kernels, Learner, Measure, Shape, State
 
-LOGGED, SCORE = "logged", "score"
+LOGGED, SCORE, FEATURE = "logged", "score", "feature"
 _CHUNK = 8192  # decisions per block of random numbers
 Progress = Callable[[int], None]
 
@@ -35,14 +35,15 @@ class Policy(NamedTuple):
 
 
 def policy(text: str, log: Log, *, measure: Measure, seed: int = 0, progress: Progress = lambda _: None) -> Policy:
-    """Return the policy that a text names: ``logged``, ``score``, ``order:a,b,c``, a file, or a learner.
+    """Return the policy that a text names: ``logged``, ``order:a,b,c``, a file, a learner or another one below.
 
     Parameters
     ----------
     text
-        ``logged`` is the policy that wrote the log. ``score`` is the app's own order. ``order:`` is a fixed order
-        of candidates by name; others come last. A file that ends with ``.txt`` has one name per line. Any
-        other text is the specification of a learner, which is replayed over the log.
+        ``logged`` is the policy that wrote the log. ``score`` is the app's own order. ``feature:1`` ranks by the
+        first feature, the highest first. ``order:`` is a fixed order of candidates by name; others come last. A
+        file that ends with ``.txt`` has one name per line. Any other text is the specification of a learner, which
+        is replayed over the log.
     log
         The log.
     measure
@@ -63,6 +64,8 @@ def policy(text: str, log: Log, *, measure: Measure, seed: int = 0, progress: Pr
         return Policy(LOGGED, None)
     if text == SCORE:
         return by_logged_scores(log)
+    if text.startswith(f"{FEATURE}:"):
+        return by_feature(log, text)
     if text.startswith("order:"):
         return fixed_order(log, text.removeprefix("order:").split(","), text)
     if text.endswith(".txt"):
@@ -73,7 +76,7 @@ def policy(text: str, log: Log, *, measure: Measure, seed: int = 0, progress: Pr
         return fixed_order(log, [name.strip() for name in names if name.strip()], Path(text).stem)
     name = text.partition(":")[0]
     if name not in LEARNERS:
-        known = (LOGGED, SCORE, "order", *LEARNERS)
+        known = (LOGGED, SCORE, FEATURE, "order", *LEARNERS)
         raise ValueError(f"unknown policy '{excerpt(text)}': {suggest(name, known)}; or a model's .json file")
     open_fields = {"measure": measure, "horizon": len(log.k), "max_grade": max(1, int(np.ceil(log.max_feedback)))}
     return replayed(log, learner_named(text, **open_fields), name=text, seed=seed, progress=progress)
@@ -155,6 +158,20 @@ def by_logged_scores(log: Log) -> Policy:
     empty = int((counts == 0).sum())
     note = f"{pluralize(empty, 'decision')} without scores in the order of the log" if empty else ""
     return Policy(SCORE, ranks_by(log, balance), note)
+
+
+def by_feature(log: Log, text: str) -> Policy:
+    """Rank by a feature, the highest first; `text` is ``feature:N`` with N from 1.
+
+    >>> from peekrank.evaluation.log import log_from_records
+    >>> fields = {"k": 1, "candidates": ["a", "b"], "position": [0, 1], "features": [[1, -3], [2, -4]]}
+    >>> by_feature(log_from_records([{"event": "1", **fields}]), "feature:1").ranks
+    array([1, 0])
+    """
+    features, number = features_of(log, text), text.removeprefix(f"{FEATURE}:")
+    if not (number.isascii() and number.isdecimal() and 1 <= int(number[:9]) <= features.shape[1]):
+        raise ValueError(f"'{excerpt(text)}': the log has features 1 to {features.shape[1]}, as in {FEATURE}:1")
+    return by_scores(log, features[:, int(number) - 1].astype(np.float64), text)
 
 
 class Scorer(Protocol):
