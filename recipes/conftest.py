@@ -64,7 +64,8 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder = tmp_path_factory.mktemp("service")
     (folder / "service.toml").write_text(CONFIG)
     command = [os.environ.get("PEEKRANK", "peekrank"), "serve", "service.toml", "--port", "0"]
-    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    with subprocess.Popen(command, cwd=folder, **pipes) as process:
         assert process.stdout is not None
         url = ""
         for line in process.stdout:
