@@ -9,7 +9,7 @@ READY := $(VENV)/.ready
 
 QUICK := -m 'not slow and not browser and not ray'
 
-.PHONY: demo test check lint types imports tests site portable coverage notebooks stub format bench fuzz mutants kills faults flips failover minimum dist lock clean
+.PHONY: demo test check lint types imports tests recipes site portable coverage notebooks stub format bench fuzz mutants kills faults flips failover minimum dist lock clean
 
 demo: $(RUNS)  ## set up, rank ten items from one answer per round, write peekrank-demo/report.html
 	@echo 'Running $(BIN)/peekrank demo; the first time, it compiles its learners'
@@ -52,6 +52,16 @@ imports: $(READY)
 
 tests: $(READY)
 	$(BIN)/pytest -n auto --dist worksteal
+
+RECIPES := .venv-recipes
+recipes: $(READY) $(RECIPES)/.ready  ## the clients of docs/recipes against `peekrank serve`, in an environment of their own
+	PEEKRANK=$(CURDIR)/$(BIN)/peekrank $(RECIPES)/bin/python -m pytest -q -c recipes/pytest.ini recipes
+
+$(RECIPES)/.ready: requirements/recipes.txt
+	@echo 'Setting up $(RECIPES), once: 150 packages, 900 MB on disk'
+	@$(PYTHON) -m venv --clear $(RECIPES)
+	@$(RECIPES)/bin/pip install --quiet --disable-pip-version-check --no-compile --no-deps --require-hashes -r requirements/recipes.txt
+	@touch $@
 
 # The theme announces its successor at every build; the pins of requirements/ say what is used here. Not --quiet, which
 # also hides from --strict what it counts.
@@ -132,7 +142,8 @@ COMPILE := uv pip compile --universal --no-strip-extras --generate-hashes --no-h
 lock:  ## renew the pins after a change of dependencies (needs uv)
 	$(COMPILE) --extra postgresql --group dev pyproject.toml -o requirements/dev.txt
 	$(COMPILE) --extra cli --group build -c requirements/dev.txt pyproject.toml -o requirements/demo.txt
+	$(COMPILE) --group recipes -o requirements/recipes.txt
 	$(COMPILE) --extra postgresql --group bench -c requirements/dev.txt pyproject.toml -o requirements/bench.txt
 
 clean:
-	rm -rf $(VENV) $(VENV)-dist $(MINIMUM) dist peekrank-demo site .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-dist $(MINIMUM) $(RECIPES) dist peekrank-demo site .mypy_cache .ruff_cache .pytest_cache .hypothesis

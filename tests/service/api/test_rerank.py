@@ -67,7 +67,7 @@ def test_every_client_gets_what_it_needs(shared: Caller, recorded: Recorded, pat
     assert all(0 <= value <= 1 for value in values)
     for one in results:
         text = one.get("text") if recorded.bare else one.get("document", {}).get("text")
-        sent = recorded.body.get("documents", recorded.body.get("texts"))[one["index"]]
+        sent = (recorded.body.get("documents") or recorded.body["texts"])[one["index"]]
         assert text == ((sent if isinstance(sent, str) else sent["text"]) if recorded.texts else None)
     if not recorded.bare:
         assert said["id"] == reply.headers["x-peekrank-event"]

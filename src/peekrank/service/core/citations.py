@@ -6,7 +6,8 @@ import numpy as np
 
 from peekrank.service.api import problems
 from peekrank.service.api.messages import CitedText, FeedbackRequest
-from peekrank.service.core.slot_state import Event, SlotState, event_k
+from peekrank.service.core.open_events import Event
+from peekrank.service.core.slot_state import SlotState, event_k
 from peekrank.service.event_log.records import NOWHERE, read_numbers
 
 Positions = list[int | None]  # of each cited item in the ranking; None: not among the first k

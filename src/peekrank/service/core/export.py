@@ -12,7 +12,8 @@ from peekrank.evaluation.jsonl import why_no_propensities
 from peekrank.evaluation.log import Log, log_from_records
 from peekrank.service.core.clock import SECOND
 from peekrank.service.core.events import State
-from peekrank.service.core.slot_state import Event, SlotState, event_k
+from peekrank.service.core.open_events import Event
+from peekrank.service.core.slot_state import SlotState, event_k
 from peekrank.service.core.snapshots import apply, checked_records, initial_state
 from peekrank.service.event_log.records import Feedback, Settings, decode, read_floats, read_numbers
 from peekrank.service.event_log.store import Store
@@ -62,7 +63,8 @@ def _decisions(store: Store, state: SlotState) -> Iterator[_Decision]:
 
 def _shown(state: SlotState, times: dict[str, int]) -> dict[str, _Decision]:
     """Export the events that wait for feedback."""
-    return {event.id: _row(state, event, times) for event in state.open.values() if event.status is State.SHOWN}
+    shown = [event for event in state.open.values() if event.status is State.SHOWN]
+    return {event.id: _row(state, state.open.whole(event), times) for event in shown}
 
 
 def _row(state: SlotState, event: Event, times: dict[str, int]) -> _Decision:

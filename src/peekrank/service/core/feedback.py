@@ -9,7 +9,8 @@ from peekrank.kernels.philox import fill_uniforms
 from peekrank.service.api import problems
 from peekrank.service.api.messages import FeedbackRequest
 from peekrank.service.core.citations import grades_of_cited
-from peekrank.service.core.slot_state import Event, SlotState, event_k
+from peekrank.service.core.open_events import Event
+from peekrank.service.core.slot_state import SlotState, event_k
 from peekrank.service.event_log.records import numbers, read_numbers
 from peekrank.streams.feedback_rules import FeedbackRules
 

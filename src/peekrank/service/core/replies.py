@@ -10,7 +10,8 @@ import numpy as np
 from peekrank.service.api import messages
 from peekrank.service.api.messages import EventReply, ItemReply, ItemsReply, RankReply, SlotReply
 from peekrank.service.core.clock import SECOND
-from peekrank.service.core.slot_state import Event, SlotState
+from peekrank.service.core.open_events import Event
+from peekrank.service.core.slot_state import SlotState
 
 _BEST = 10  # items of the current ranking in the description of a slot
 

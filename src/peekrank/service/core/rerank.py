@@ -20,8 +20,9 @@ from peekrank.service.core.rules import allowed_items
 from peekrank.service.event_log.records import NOWHERE, Ranked
 
 if TYPE_CHECKING:
+    from peekrank.service.core.open_events import Event
     from peekrank.service.core.slot_manager import SlotManager
-    from peekrank.service.core.slot_state import Event, SlotState
+    from peekrank.service.core.slot_state import SlotState
     from peekrank.service.core.slots import Slot
 
 _SIZE = 16  # bytes of a hash
@@ -194,18 +195,18 @@ class Traces:
         return [
             (slots[name], event)
             for name, key in self._events.get(trace, ())
-            if (not visible or name in visible) and (event := _in_memory(slots, name, key))
+            if (not visible or name in visible) and name in slots and (event := slots[name].state.find(key))
         ]
 
     def prune(self, slots: Mapping[str, Slot]) -> None:
         """Forget the oldest traces whose events are no longer in memory."""
         while self._events:
             trace = next(iter(self._events))
-            if any(_in_memory(slots, *one) for one in self._events[trace]):
+            if any(_is_in_memory(slots, *one) for one in self._events[trace]):
                 return
             del self._events[trace]
 
 
-def _in_memory(slots: Mapping[str, Slot], name: str, event: str) -> Event | None:
+def _is_in_memory(slots: Mapping[str, Slot], name: str, event: str) -> bool:
     slot = slots.get(name)
-    return None if slot is None else slot.state.open.get(event) or slot.state.recent.get(event)
+    return slot is not None and (event in slot.state.open or event in slot.state.recent)

@@ -17,8 +17,9 @@ import structlog
 from peekrank.service.api import problems
 from peekrank.service.config import Config, LimitsConfig
 from peekrank.service.core.clock import SECOND, Clock
+from peekrank.service.core.open_events import Event
 from peekrank.service.core.rerank import Traces
-from peekrank.service.core.slot_state import Event, SlotState
+from peekrank.service.core.slot_state import SlotState
 from peekrank.service.core.slots import Slot
 from peekrank.service.core.snapshots import catch_up, check_digest, replay, take_checked_snapshot
 from peekrank.service.event_log.chain import DamagedError
@@ -177,14 +178,10 @@ class SlotManager:
         Returns the events with this id by their slots: more than one only if callers chose the same id.
         """
         slots = {name: slot.state for name, slot in self.slots.items() if not visible or name in visible}
-        in_memory = {
-            name: event
-            for name, state in slots.items()
-            if (event := state.open.get(event_id) or state.recent.get(event_id))
-        }
-        if in_memory:
-            return in_memory
         try:
+            in_memory = {name: event for name, state in slots.items() if (event := state.find(event_id))}
+            if in_memory:
+                return in_memory
             stored = self._store.event_records(event_id)
         except DamagedError as error:
             _log.error("log damaged", reason=str(error))

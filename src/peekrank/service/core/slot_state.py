@@ -25,6 +25,7 @@ from peekrank.service.core.clock import SECOND
 from peekrank.service.core.events import State, Trigger, aggregate, step, unpack_grades
 from peekrank.service.core.items import Items
 from peekrank.service.core.monitor import ClosedEvent, SlotMonitor
+from peekrank.service.core.open_events import Event, OpenEvents
 from peekrank.service.core.rules import rows_of_items, said_by_rules
 from peekrank.service.event_log.chain import origin
 from peekrank.service.event_log.records import (
@@ -44,27 +45,6 @@ from peekrank.types import Decision, Features, Floats, Ints
 
 _MAX_JUMPS = 1000
 _RECENT = 4096  # closed events that stay in memory; more than a batch can close
-
-
-class Event(Struct, array_like=True):
-    """A list for a visitor, with its feedback so far."""
-
-    id: str
-    number: int  # of its first record
-    time: int
-    state: str
-    body: Ranked
-    round: int = 0  # of the agent
-    features: bytes = b""  # float32: features of registered items at the time of the ranking
-    feedback: list[bytes] = []  # `events.pack_grades`, in time
-    late_feedback: list[bytes] = []
-    learned: bool = False
-    shown: bytes = b""  # the list as the app showed it; empty if it did not report another one
-
-    @property
-    def status(self) -> State:
-        """The state as a `State`."""
-        return State(self.state)
 
 
 class Jump(Struct, array_like=True):
@@ -101,7 +81,7 @@ class SlotState:
         self._agent: Agent | None = None
         self.items = Items([])
         self.keys: dict[str, int] = {}  # the learner's number of each key, in the order of their first lists
-        self.open: OrderedDict[str, Event] = OrderedDict()  # by time, hence by deadline
+        self.open = OpenEvents(slot)
         self.recent: OrderedDict[str, Event] = OrderedDict()  # closed; not part of a snapshot
         self.activity: Activity = no_activity()
         self.responses = Responses()  # not part of a snapshot
@@ -210,9 +190,10 @@ class SlotState:
         """Open an event for a ranking, and count it."""
         body = ranking.record
         state = State.OPEN if body.deferred else State.SHOWN
-        self.open[event] = Event(event, self.number, self.time, state.value, body, ranking.round, ranking.features)
+        begun = Event(event, self.number, self.time, state.value, body, ranking.round, ranking.features)
+        self.open.begin(begun)
         if not self.lists:
-            self.items.count_shown(np.frombuffer(body.ranking, "<u4", event_k(self.open[event])).tolist())
+            self.items.count_shown(np.frombuffer(body.ranking, "<u4", event_k(begun)).tolist())
         self.activity.ranked(self.time, explored=body.explored)
         self.activity.counts.relaxed += body.relaxed > 0
         self.responses.ranked(self.time, int(self.config.feedback_window * SECOND))
@@ -269,13 +250,14 @@ class SlotState:
             if event in self.recent:
                 self.recent[event].late_feedback = [*self.recent[event].late_feedback, body.answer]
             return
-        known = self.open[event]
+        known = self.open.wake(event)
         known.feedback = [*known.feedback, body.answer]
         known.shown = known.shown or body.shown
         self._advance(known, Trigger.NEW_ANSWER)
+        self.open.settle(known)
 
     def _apply_close(self, event: str, _: Close) -> None:
-        known = self.open[event]
+        known = self.open.wake(event)
         self._advance(known, Trigger.DEADLINE_ANSWERED if known.feedback else Trigger.DEADLINE)
 
     def _advance(self, event: Event, trigger: Trigger) -> None:
@@ -356,6 +338,11 @@ class SlotState:
             return _no_features(len(event.body.names)) if X is None else X
         X = np.frombuffer(event.features, dtype="<f4").reshape(len(event.body.ranking) // 4, -1)
         return self._with_item_effects(X, _rows(event.body))
+
+    def find(self, event_id: str) -> Event | None:
+        """Return an event that is open, or closed not long ago, with its record."""
+        event = self.open.get(event_id)
+        return self.recent.get(event_id) if event is None else self.open.whole(event)
 
     def due(self, now: int) -> Iterator[str]:
         """Yield the events whose feedback window is over. The caller closes each before it asks for the next."""

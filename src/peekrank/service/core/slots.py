@@ -18,6 +18,7 @@ from peekrank.service.api.messages import ChangedReply, EventReply, RankReply
 from peekrank.service.config import LimitsConfig
 from peekrank.service.core.events import Step, Trigger, Write, pack_grades, step
 from peekrank.service.core.feedback import parse_grades, parse_shown
+from peekrank.service.core.open_events import Event
 from peekrank.service.core.replies import event_reply, names_of, rank_reply
 from peekrank.service.core.rules import (
     allowed_items,
@@ -27,7 +28,7 @@ from peekrank.service.core.rules import (
     set_groups,
     set_pins,
 )
-from peekrank.service.core.slot_state import Event, SlotState
+from peekrank.service.core.slot_state import SlotState
 from peekrank.service.event_log.chain import link
 from peekrank.service.event_log.records import (
     Body,
@@ -281,7 +282,7 @@ class Slot:
             raise problems.other_answer(event.id)
         if effect.problem == "closed":
             raise problems.closed(event.id)
-        return event_reply(self.state, event)
+        return event_reply(self.state, self.state.find(event.id) or event)
 
     # Items
 

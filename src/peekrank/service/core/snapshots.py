@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import platform
-from collections import OrderedDict
 from collections.abc import Iterator
 from functools import cache
 from hashlib import sha256
@@ -24,7 +23,8 @@ from peekrank.engine import Agent
 from peekrank.service.core.activity import Activity
 from peekrank.service.core.items import Item, Items
 from peekrank.service.core.monitor import MonitorSnapshot, SlotMonitor
-from peekrank.service.core.slot_state import Event, Jump, SlotState
+from peekrank.service.core.open_events import Event, OpenEvents, rest
+from peekrank.service.core.slot_state import Jump, SlotState
 from peekrank.service.event_log.chain import DamagedError, Head, check_next
 from peekrank.service.event_log.records import FORMAT, Record, Settings, decode
 from peekrank.service.event_log.store import Snapshot, Store, StoreError
@@ -97,6 +97,10 @@ def take_checked_snapshot(state: SlotState) -> Snapshot:
 def differences(one: bytes, other: bytes) -> list[str]:
     """Name the parts in which two snapshots differ. A field that one of them lacks has its default."""
     first, second = _DECODER.decode(one), _DECODER.decode(other)
+    for event, again in zip(first.open, second.open, strict=False):
+        if event.rests or again.rests:  # older versions had all records in memory
+            rest(event)
+            rest(again)
     if _ENCODER.encode(first) == _ENCODER.encode(second):
         return []
     return [name for name in _SavedState.__struct_fields__ if getattr(first, name) != getattr(second, name)]
@@ -116,7 +120,7 @@ def restore(snapshot: Snapshot) -> SlotState:
     state.keys = {key: number for number, key in enumerate(saved.keys)}
     state.agent = Agent.load(saved.agent, saved.settings.config.learner_object)
     state.monitor = SlotMonitor.restore(saved.monitor, state.name_of)
-    state.open = OrderedDict((event.id, event) for event in saved.open)
+    state.open = OpenEvents(snapshot.slot, saved.open)
     return state
 
 
@@ -136,6 +140,7 @@ def usable_states(store: Store, slot: str) -> Iterator[SlotState | str]:
     for snapshot in snapshots:
         try:
             state = restore(snapshot)
+            state.open.records = store.event_records
             if head and snapshot.number <= head.last and store.link(slot, snapshot.number) != snapshot.link:
                 raise ValueError("it belongs to another log")
         except StoreError:
@@ -151,7 +156,9 @@ def usable_states(store: Store, slot: str) -> Iterator[SlotState | str]:
             )
         yield state
     if head is None or head.deleted == 0:
-        yield SlotState(slot)
+        state = SlotState(slot)
+        state.open.records = store.event_records
+        yield state
 
 
 def initial_state(store: Store, slot: str) -> SlotState:
