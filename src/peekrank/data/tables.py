@@ -146,7 +146,7 @@ def _grouped(made: Filled, fields: dict[str, Any], about: Provenance) -> Dataset
     numbers, names = _number_queries(known.get("queries", np.zeros(rows, np.int64)), source)
     ids, offsets, order, scattered = gather_queries(numbers)
     relevance = _as_relevance(known.get("relevance", np.zeros(rows)), source)
-    documents = tuple(map(str, known["documents"].tolist())) if "documents" in known else ()
+    documents = tuple(map(str, known["documents"])) if "documents" in known else ()
     if order is not None:
         features, relevance = features[order], relevance[order]
         documents = tuple(documents[row] for row in order) if documents else ()
@@ -189,7 +189,9 @@ def _as_cells(values: Cells) -> Cells:
     cells = [None if type(value).__name__ == "NAType" else value for value in values.tolist()]
     if all(value is None or isinstance(value, (int, float)) for value in cells) and cells.count(None) < len(cells):
         return np.array([np.nan if value is None else value for value in cells], np.float64)
-    return np.array([*cells, None], object)[:-1]  # the last keeps lists from becoming dimensions
+    values = np.empty(len(cells), object)
+    values[:] = cells
+    return values
 
 
 def _as_features(features: Cells, source: str) -> Features:

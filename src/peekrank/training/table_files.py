@@ -9,7 +9,7 @@ import re
 import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator
 from io import BufferedReader
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 from warnings import warn
@@ -40,6 +40,7 @@ _CELLS = 1 << 19  # of a block: each takes up to 100 bytes
 _BLOCK = 1 << 20  # bytes
 _WHOLE = re.compile("0|[1-9][0-9]{0,17}")
 _MAX_NAMED = 5
+_INTEGERS = (pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt8, pl.UInt16, pl.UInt32)
 _MAX_BITS = 1000  # of a whole number; float64 holds 1,024
 _PER_TEXT = 100  # bytes of a text in memory, besides its characters
 
@@ -214,7 +215,7 @@ class _Growing:
             self._pad(name, self._rows)
             parts = self._parts.pop(name)
             if name in self.text_names:
-                frame[name] = _exact([value for part in parts for value in part])
+                frame[name] = _exact(parts)
                 continue
             values = np.concatenate(parts)
             if name in self._numbers or not np.isnan(values).all():
@@ -232,22 +233,25 @@ class _Growing:
         gap = rows - self._length.setdefault(name, 0)
         parts = self._parts.setdefault(name, [])
         if gap:
-            parts.append([None] * gap if name in self.text_names else np.full(gap, np.nan, np.float32))
+            empty = None if name in self.text_names else np.nan
+            parts.append(np.full(gap, empty, object if empty is None else np.float32))
             self._length[name] = rows
 
-    def _as_texts(self, name: str, cells: Any) -> list[Any]:
-        """Return texts and numbers as they are; equal ones are in memory once."""
-        seen = self._seen.setdefault(name, {})
+    def _as_texts(self, name: str, cells: Any) -> Cells:
+        """Return texts and numbers as they are. Equal texts are in memory once, except for ids."""
+        if isinstance(cells, pl.Series) and cells.dtype in _INTEGERS and not cells.null_count():
+            return cells.cast(pl.Int64).to_numpy()
         values = cells.to_list() if isinstance(cells, pl.Series) else cells
-        before = len(seen)
         for row, value in enumerate(values):
             if not isinstance(value, (str, int, float)) and value is not None:
                 where = f"has {_shown(value)} in row {self._rows + row + 1:,}"
                 raise ValueError(f"{self._file}: column '{excerpt(name)}' {where}: must be a text or a number")
-        same = [seen.setdefault((type(value), value), value) for value in values]
-        new = islice(seen.values(), before, None)
-        self._bytes += sum(_PER_TEXT + len(value) for value in new if isinstance(value, str))
-        return same
+        seen = {} if name == self._wanted.options.id else self._seen.setdefault(name, {})
+        for value in values:
+            if isinstance(value, str) and value not in seen:
+                self._bytes += _PER_TEXT + len(value)
+                seen[value] = value
+        return _objects([seen.get(value, value) if isinstance(value, str) else value for value in values])
 
 
 def _as_numbers(cells: Any) -> tuple[Cells, tuple[int, str] | None]:
@@ -275,14 +279,23 @@ def _json_numbers(cells: list[Any]) -> tuple[Cells, tuple[int, str] | None]:
         return numbers.astype(np.float32), None
 
 
-def _exact(values: list[Any]) -> Cells:
+def _exact(parts: list[Cells]) -> Cells:
     """Return whole numbers as int64, also those in texts, and everything else as it is."""
-    kinds = {type(value) for value in values}
+    values = np.concatenate(parts)
+    if values.dtype != np.dtype(object):
+        return values
+    kinds = set(map(type, values))
     if kinds == {str} and all(map(_WHOLE.fullmatch, values)):
-        return np.array([int(value) for value in values], np.int64)
+        return np.fromiter(map(int, values), np.int64, len(values))
     if kinds == {float} or (kinds == {int} and max(map(abs, values)) < 2**63):
-        return np.array(values)
-    return np.array([*values, None], object)[:-1]
+        return np.array(values.tolist())
+    return values
+
+
+def _objects(values: list[Any]) -> Cells:
+    cells = np.empty(len(values), object)
+    cells[:] = values
+    return cells
 
 
 def _blocks(path: Path, digest: Any, progress: Progress, table: _Growing) -> Iterator[_Block]:
