@@ -236,7 +236,7 @@ def _median(values: Cells, name: str, source: str) -> float:
     if not len(values):
         raise ValueError(f"{source}: column '{excerpt(name)}' has no value, so there is no median; leave it out")
     with np.errstate(over="ignore"):
-        median = float(np.median(values.astype(np.float64)))
+        median = float(str(np.median(values.astype(np.float32))))  # with as many digits as float32 has
     if not abs(median) <= _LARGEST:
         raise ValueError(
             f"{source}: the median of column '{excerpt(name)}' is {median}, which float32 cannot hold"

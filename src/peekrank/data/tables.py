@@ -174,7 +174,7 @@ def columns_of(table: Any) -> dict[str, Cells] | None:
     if isinstance(table, dict):
         return {str(name): _as_cells(np.asarray(values)) for name, values in table.items()}
     if hasattr(table, "collect_schema"):  # polars; it computes a LazyFrame
-        table = table.lazy().collect()
+        return {name: _as_cells(values.to_numpy()) for name, values in table.lazy().collect().to_dict().items()}
     if hasattr(table, "column_names"):  # pyarrow
         return {name: _as_cells(table.column(i).to_numpy()) for i, name in enumerate(table.column_names)}
     if hasattr(table, "columns"):
