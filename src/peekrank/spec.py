@@ -36,10 +36,10 @@ def suggest(name: str, known: Collection[str]) -> str:
     'known: ftpl, rtop1f'
     """
     close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    guess = f"did you mean '{close[0]}'? Known" if close else "known"
+    guess = f"did you mean '{excerpt(close[0])}'? Known" if close else "known"
     names = sorted(known)
     more = f" and {len(names) - _MAX_NAMES:,} more" if len(names) > _MAX_NAMES else ""
-    return f"{guess}: {', '.join(names[:_MAX_NAMES])}{more}"
+    return f"{guess}: {', '.join(map(excerpt, names[:_MAX_NAMES]))}{more}"
 
 
 def parse(kind: str, registry: Mapping[str, type[T]], text: str, **context: Any) -> T:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import csv
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from peekrank.registry import load
+
+if TYPE_CHECKING:
+    from peekrank.training.table_files import TableOptions
 
 Items = Annotated[int, typer.Option("--m", help="Number of items.")]
 Revealed = Annotated[int, typer.Option("--k", help="Number of top items whose relevance is revealed per round.")]
@@ -38,7 +42,69 @@ Imports = Annotated[
     ),
 ]
 
+Relevance = Annotated[
+    str | None,
+    typer.Option(
+        "--relevance", metavar="COLUMN", help="Of a table: the column with relevance.", show_default=False
+    ),
+]
+Query = Annotated[
+    str | None,
+    typer.Option(
+        "--query", metavar="COLUMN", help="Of a table: the column with the query.", show_default="one query"
+    ),
+]
+Id = Annotated[str | None, typer.Option("--id", metavar="COLUMN", help="Of a table: column of the document's id.")]
+Columns = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COLUMN,COLUMN",
+        help="Of a table: the features, separated by commas.",
+        show_default="all other numbers",
+    ),
+]
+Categories = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COLUMN,COLUMN",
+        help="Of a table: features that are texts; each value becomes a feature of its own.",
+    ),
+]
+Missing = Annotated[
+    str,
+    typer.Option(
+        help="Of a table: refuse missing values, or replace them by the median, and add a feature that says so."
+    ),
+]
+
+DOCUMENTS = "LETOR or SVMlight text, or a .csv, .parquet, .jsonl or .peek file."
+
 THREADS = os.cpu_count() or 1
+
+
+def table_options(
+    relevance: str | None,
+    query: str | None,
+    document: str | None,
+    columns: str | None = None,
+    categories: str | None = None,
+    missing: str = "refuse",
+) -> TableOptions:
+    """Return what the options say of a table. Lists of columns are lines of CSV."""
+    from peekrank.training.table_files import TableOptions
+
+    texts = tuple(_listed(categories))
+    chosen = (*_listed(columns), *texts) if columns else ()
+    return TableOptions(relevance, query, document, tuple(dict.fromkeys(chosen)), texts, missing)
+
+
+def _listed(text: str | None) -> list[str]:
+    """Return the names in a line of CSV.
+
+    >>> _listed('price,"a,b"')
+    ['price', 'a,b']
+    """
+    return next(csv.reader([text])) if text else []
 
 
 def import_all(sources: list[str] | None) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,15 +12,24 @@ import typer
 from rich.filesize import decimal
 from rich.text import Text
 
-from peekrank.cli._inputs import read_data
-from peekrank.cli._options import JsonFile
+from peekrank.cli._inputs import read_data, read_like
+from peekrank.cli._options import (
+    Categories,
+    Columns,
+    Id,
+    JsonFile,
+    Missing,
+    Query,
+    Relevance,
+    table_options,
+)
 from peekrank.cli._outputs import check_outputs, check_replaceable, echo, labelled, write_json
 from peekrank.cli._verbosity import configure_output
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from peekrank.data.dataset import Dataset, Description
+    from peekrank.data.dataset import Dataset, Description, Provenance
 
 _ODDITIES = {
     "single_document_queries": "queries with a single document",
@@ -30,15 +40,21 @@ _ODDITIES = {
     "queries_in_group_file": "queries with their size in a separate group file",
     "duplicate_documents": "documents with the same features as an earlier one of their query",
     "missing_values": "feature values missing in the file, taken as 0",
+    "filled_values": "missing values, replaced by the median or by no category",
+    "unseen_categories": "values of categories that the training part does not have",
     "blank_lines": "blank lines",
     "comment_lines": "comment lines",
 }
+
+_MAX_NAMED = 20
 
 EXAMPLES = """\
 # Describe a file.
 peekrank data train.txt
 # Convert it to a file that opens instantly.
-peekrank data train.txt --out train.peek"""
+peekrank data train.txt --out train.peek
+# Describe a table.
+peekrank data shop.csv --relevance sold --query search --id sku"""
 JSON_KEYS = {
     "queries, documents, features, used, constant": "counts",
     "lengths": "documents per query: smallest, median, largest",
@@ -46,13 +62,14 @@ JSON_KEYS = {
     "least_relevance, most_relevance, grades": "smallest and largest relevance, and documents of each grade",
     "warnings": "counts, by name",
     "heavy_tailed, badly_scaled": "feature columns, from 0",
-    "about": "source, digest, base, scaling, fitted_on, rounded, warnings",
+    "about": "source, digest, base, scaling, fitted_on, rounded, warnings, and columns of a table",
 }
 
 
 def command(
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="LETOR or SVMlight text, plain or gzip, or a .peek file.")
+        Path,
+        typer.Argument(metavar="FILE", help="LETOR or SVMlight text, a .csv, .parquet, .jsonl or .peek file."),
     ],
     out: Annotated[
         Path | None, typer.Option(metavar="FILE.peek", help="Convert to a .peek file, which opens instantly.")
@@ -75,6 +92,12 @@ def command(
     first_feature_id: Annotated[
         int | None, typer.Option(help="Smallest feature id, 0 or 1.", show_default="as in the file")
     ] = None,
+    relevance: Relevance = None,
+    query: Query = None,
+    document: Id = None,
+    columns: Columns = None,
+    categories: Categories = None,
+    missing: Missing = "refuse",
     json_file: JsonFile = None,
 ) -> None:
     """Describe a file of judged documents, or convert it to a form that opens instantly."""
@@ -87,7 +110,8 @@ def command(
     check_outputs(out, json_file, read=[file, *([train] if train else [])])
     if json_file:
         check_replaceable(json_file)
-    loaded = _load(file, scaling, train, features, first_feature_id)
+    table = table_options(relevance, query, document, columns, categories, missing)
+    loaded = _load(file, scaling, train, partial(read_data, features=features, base=first_feature_id, table=table))
     description = describe(loaded)
     echo(_render(description))
     if out:
@@ -96,7 +120,7 @@ def command(
     write_json(json_file, description.as_dict)
 
 
-def _load(file: Path, scaling: str, train: Path | None, features: int | None, base: int | None) -> Dataset:
+def _load(file: Path, scaling: str, train: Path | None, read: Callable[..., Dataset]) -> Dataset:
     """Read a file and scale its features."""
     from peekrank._util.validate import check_choice
     from peekrank.data.dataset import check_finite
@@ -104,12 +128,12 @@ def _load(file: Path, scaling: str, train: Path | None, features: int | None, ba
 
     check_choice("--scaling", scaling, Scaling)
     if train is None:
-        loaded = fitted_on = read_data(file, features, base, documents=True)
+        loaded = fitted_on = read(file, documents=True)
     else:
         if scaling not in ("global", "robust"):
             raise ValueError(f"--train needs --scaling global or robust, got {scaling}")
-        fitted_on = read_data(train, features, base)
-        loaded = read_data(file, fitted_on.features.shape[1], fitted_on.about.base, documents=True)
+        fitted_on = read(train)
+        loaded = read_like(file, fitted_on, read, documents=True)
     for path, part in ((train or file, fitted_on), (file, loaded)):
         check_finite(part, path.name)
     if scaling == "query":
@@ -131,7 +155,7 @@ def _render(data: Description) -> Table:
         ("documents", f"{data.documents:,}; {shortest:,} to {longest:,} per query, median {median:g}"),
         (
             "features",
-            f"{data.features:,}, ids from {about.base}; {data.used:,} used, {data.constant:,} constant",
+            f"{data.features:,}, {_names(about)}; {data.used:,} used, {data.constant:,} constant",
         ),
         ("values", f"{data.smallest:g} to {data.largest:g}"),
         ("relevance", _relevance(data)),
@@ -147,6 +171,14 @@ def _render(data: Description) -> Table:
     return grid
 
 
+def _names(about: Provenance) -> str:
+    """Return the names of the first features, or what their ids are."""
+    names = ", ".join(about.feature(i) for i in range(min(len(about.feature_names), _MAX_NAMED)))
+    return (
+        f"{names}{' ...' if len(about.feature_names) > _MAX_NAMED else ''}" if names else f"ids from {about.base}"
+    )
+
+
 def _unusual_features(data: Description) -> Iterator[str]:
     """Yield which features have heavy tails or other scales, and how `peekrank train` handles them."""
     from peekrank.data.feature_stats import counted_features
@@ -154,7 +186,7 @@ def _unusual_features(data: Description) -> Iterator[str]:
     if data.about.scaling != "none":
         return
     heavy, wild = np.array(data.heavy_tailed, np.int64), np.array(data.badly_scaled, np.int64)
-    about = data.about.base, data.features
+    about = data.about.feature, data.features
     if len(heavy):
         do = "train scales robustly, unless query or global does clearly better in a trial"
         yield f"{counted_features(heavy, *about, 'have heavy tails')}: {do}"

@@ -12,19 +12,23 @@ from rich.text import Text
 from peekrank._util.text import pluralize, presentable
 from peekrank.cli._errors import print_error
 from peekrank.cli._inputs import note_rounding, read_data
-from peekrank.cli._options import Imports, JsonFile, import_all
+from peekrank.cli._options import DOCUMENTS, Id, Imports, JsonFile, Query, Relevance, import_all, table_options
 from peekrank.cli._outputs import check_outputs, check_replaceable, echo, write_json
 from peekrank.cli._verbosity import STANDARD_OUTPUT, configure_output
 
 if TYPE_CHECKING:
-    from peekrank.training.model import Ranked
+    from peekrank.data.dataset import Dataset
+    from peekrank.training.model import Model, Ranked
+    from peekrank.training.table_files import TableOptions
     from peekrank.types import Floats, Measure
 
 EXAMPLES = """\
 # Rank new documents with a trained model.
 peekrank rank trained/models/ridge-0.json test.txt --out ranked.tsv
 # Measure its quality.
-peekrank rank trained/models/ridge-0.json test.txt --measure ndcg@10"""
+peekrank rank trained/models/ridge-0.json test.txt --measure ndcg@10
+# Rank the rows of a table.
+peekrank rank shop/models/ridge-0.json new.csv --query search --id sku"""
 JSON_KEYS = {
     "queries, documents": "counts",
     "measure, judged, quality": "with --measure: its name, the number of queries it counts, and their mean",
@@ -33,21 +37,24 @@ JSON_KEYS = {
 
 def command(
     model: Annotated[Path, typer.Argument(help="Model saved by `peekrank train`.")],
-    data: Annotated[Path, typer.Argument(help="Documents: LETOR or SVMlight text, or a .peek file.")],
+    data: Annotated[Path, typer.Argument(help=f"Documents: {DOCUMENTS}")],
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="File for the table.", show_default="standard output")
     ] = None,
     measure: Annotated[
         str | None, typer.Option(help="Also compute this measure, if DATA has relevance: ndcg@10, p@3+sum ...")
     ] = None,
+    relevance: Relevance = None,
+    query: Query = None,
+    document: Id = None,
     json_file: JsonFile = None,
     imports: Imports = None,
 ) -> None:
     """Rank the documents of each query with a trained model.
 
     The table has the columns qid, document, position and score. Documents and positions count from 1; document
-    3 is the query's third in the file. If comments contain document ids (# docid = X, or # X), the table has a
-    column docid. DATA needs no relevance.
+    3 is the query's third in the file. With --id, or document ids in comments (# docid = X, or # X), the table
+    has a column docid. DATA needs no relevance.
     """
     from peekrank._util.atomic import write_whole
     from peekrank.measures import measure as measure_named
@@ -62,7 +69,7 @@ def command(
     for file in filter(None, (out, json_file)):
         check_replaceable(file)
     trained = load_model(model)
-    ranked = trained.rank(read_data(data, None, trained.preparation.base, relevance=False, documents=True))
+    ranked = trained.rank(_read(data, trained, table_options(relevance, query, document)))
     if quality and ranked.data.about.warnings.get("documents_without_relevance"):
         raise ValueError(f"{data.name} has no relevance, which --measure {measure} needs; leave --measure out")
     values = ranked.values(quality) if quality else None
@@ -83,6 +90,18 @@ def command(
     if out:
         echo(Text(f"Wrote {out}"))
     write_json(json_file, about)
+
+
+def _read(data: Path, trained: Model, table: TableOptions) -> Dataset:
+    """Read the documents with the columns of the model."""
+    from peekrank.training.table_files import is_table
+
+    prepared = trained.preparation
+    if not is_table(data):
+        return read_data(data, None, prepared.base, table=table, relevance=False, documents=True)
+    if not prepared.columns:
+        raise ValueError(f"{data.name} is a table, but the model was trained on features without names")
+    return read_data(data, table=table, columns=prepared.columns, relevance=False)
 
 
 def _quality(ranked: Ranked, measure: Measure, values: Floats) -> str:

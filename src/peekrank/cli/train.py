@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,8 +16,25 @@ from rich.text import Text
 
 from peekrank._util.signals import interrupt_later
 from peekrank._util.text import pluralize, presentable
-from peekrank.cli._inputs import note_rounding, read_data
-from peekrank.cli._options import THREADS, Folder, Imports, JsonFile, Quiet, Seed, Workers, import_all
+from peekrank.cli._inputs import note_rounding, read_data, read_like
+from peekrank.cli._options import (
+    DOCUMENTS,
+    THREADS,
+    Categories,
+    Columns,
+    Folder,
+    Id,
+    Imports,
+    JsonFile,
+    Missing,
+    Query,
+    Quiet,
+    Relevance,
+    Seed,
+    Workers,
+    import_all,
+    table_options,
+)
 from peekrank.cli._outputs import check_outputs, echo, write_json
 from peekrank.cli._progress import rounds_bar, status
 from peekrank.cli._tables import TerminalTable
@@ -25,6 +43,7 @@ from peekrank.cli._verbosity import configure_output
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from peekrank.data.dataset import Dataset
     from peekrank.training.result import Summary, TrainingResult
     from peekrank.training.training import Training, TrainTest
 
@@ -34,7 +53,9 @@ EXAMPLES = """\
 # Train the default learner and test it.
 peekrank train train.txt --test test.txt
 # Compare three learners.
-peekrank train train.txt ridge rtopkf uniform --test test.txt --out three"""
+peekrank train train.txt ridge rtopkf uniform --test test.txt --out three
+# Train on a table.
+peekrank train shop.csv --relevance sold --query search --id sku --out shop"""
 JSON_KEYS = {
     "data, test, k, rounds, measure, runs, seed, regret, scaling": "the options",
     "learners": "for each: learner, quality, late, held_out (each with _sd), explored, regret, regret_sd, gap, "
@@ -44,7 +65,7 @@ JSON_KEYS = {
 
 
 def command(
-    data: Annotated[Path, typer.Argument(help="Training part: LETOR or SVMlight text, or a .peek file.")],
+    data: Annotated[Path, typer.Argument(help=f"Training part: {DOCUMENTS}")],
     learners: Annotated[
         list[str] | None,
         typer.Argument(
@@ -73,6 +94,12 @@ def command(
             "(global, updated as documents arrive), or auto, which chooses and says why."
         ),
     ] = "auto",
+    relevance: Relevance = None,
+    query: Query = None,
+    document: Id = None,
+    columns: Columns = None,
+    categories: Categories = None,
+    missing: Missing = "refuse",
     regret: Annotated[
         bool, typer.Option("--regret", help="Also compute the regret against the best fixed weights. Slower.")
     ] = False,
@@ -97,7 +124,8 @@ def command(
     if log and len(chosen) > 1:
         raise ValueError(f"--log needs exactly one learner, got {len(chosen)}")
     check_outputs(log, json_file, read=[data, *([test] if test else [])])
-    material, why = _gather(data, test, scaling, training)
+    table = table_options(relevance, query, document, columns, categories, missing)
+    material, why = _gather(data, test, scaling, training, partial(read_data, table=table))
     outcome = _train(training, material, folder, workers)
     with interrupt_later():
         plots.save(plots.average_quality(outcome), folder, "quality")
@@ -121,14 +149,16 @@ def _summary(outcome: TrainingResult, material: TrainTest, folder: Path) -> dict
     }
 
 
-def _gather(train: Path, test: Path | None, scaling: str, training: Training) -> tuple[TrainTest, str]:
+def _gather(
+    train: Path, test: Path | None, scaling: str, training: Training, read: Callable[..., Dataset]
+) -> tuple[TrainTest, str]:
     """Read the training and test parts and prepare both alike. Return them and the reason for the scaling."""
     from peekrank.data.dataset import check_finite
     from peekrank.training.select_scaling import choose_scaling
     from peekrank.training.training import prepare_data
 
-    data = read_data(train, None, None)
-    held_out = read_data(test, None, data.about.base) if test else None
+    data = read(train)
+    held_out = read_like(test, data, read) if test else None
     if test and held_out:
         known = data.about.digest and data.about.digest == held_out.about.digest
         if known or test.resolve() == train.resolve():

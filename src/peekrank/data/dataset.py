@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from html import escape
 from typing import Any, NamedTuple
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from peekrank._jit import kernel
 from peekrank._util.text import excerpt, pluralize
+from peekrank.data.columns import Column, feature_names
 from peekrank.data.feature_stats import feature_stats
 from peekrank.types import Features, Ints, Rounds
 
@@ -37,6 +39,8 @@ class Provenance:
         Whether real-valued relevance was rounded to grades.
     warnings
         Counts of unusual things that the reader found, such as ``blank_lines``.
+    columns
+        The columns of the table that the features were made of, if they had names.
     """
 
     source: str
@@ -46,6 +50,20 @@ class Provenance:
     fitted_on: str = ""
     rounded: bool = False
     warnings: dict[str, int] = field(default_factory=dict)
+    columns: tuple[Column, ...] = ()
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """The names of the features, if the columns had names."""
+        return feature_names(self.columns)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON. Without named columns, ``columns`` is left out."""
+        return {name: value for name, value in asdict(self).items() if name != "columns" or value}
+
+    def feature(self, column: int) -> str:
+        """Return the name of a feature, given by its index, or else its id."""
+        return f"'{excerpt(self.feature_names[column])}'" if self.columns else str(self.base + column)
 
 
 class Dataset(NamedTuple):
@@ -72,17 +90,29 @@ class Dataset(NamedTuple):
 
     @staticmethod
     def of(
-        table: Any, relevance: Any = None, queries: Any = None, *, documents: Any = None, source: str = "a table"
+        table: Any,
+        relevance: Any = None,
+        queries: Any = None,
+        *,
+        documents: Any = None,
+        features: Sequence[str] | None = None,
+        categories: Collection[str] = (),
+        missing: str = "refuse",
+        columns: Sequence[Column] = (),
+        source: str = "a table",
     ) -> Dataset:
         """Make a data set from arrays or a data frame; see `peekrank.data.tables.dataset_of`.
+
+        ``features``, ``categories``, ``missing`` and ``columns`` are the fields of its ``choice``.
 
         >>> data = Dataset.of([[0.5, 1], [2, 0], [1, 1]], relevance=[1, 0, 2], queries=["b", "a", "b"])
         >>> data.relevance, data.names
         (array([1, 2, 0], dtype=uint8), ('b', 'a'))
         """
-        from peekrank.data.tables import dataset_of
+        from peekrank.data.tables import Choice, dataset_of
 
-        return dataset_of(table, relevance, queries, documents=documents, source=source)
+        choice = Choice(features, categories, missing, columns)
+        return dataset_of(table, relevance, queries, documents=documents, choice=choice, source=source)
 
     def __repr__(self) -> str:
         """Return the source and the sizes, without the data.
@@ -171,7 +201,7 @@ class Description(NamedTuple):
 
     def as_dict(self) -> dict[str, Any]:
         """Return the description as plain values for JSON."""
-        return {**self._asdict(), "about": asdict(self.about)}
+        return {**self._asdict(), "about": self.about.as_dict()}
 
 
 def describe(data: Dataset) -> Description:
@@ -228,7 +258,7 @@ def check_finite(data: Dataset, name: str) -> None:
     row = _first_not_finite(data.features)
     if row >= 0:
         column = int(np.flatnonzero(~np.isfinite(data.features[row]))[0])
-        field, value = f"feature {data.about.base + column}", data.features[row, column]
+        field, value = f"feature {data.about.feature(column)}", data.features[row, column]
     else:
         rows = np.flatnonzero(~np.isfinite(data.relevance))
         if not len(rows):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -84,15 +85,15 @@ def centres_and_spreads(features: Features) -> tuple[Floats, Floats]:
     return centre, spread
 
 
-def counted_features(columns: Ints, base: int, d: int, verb: str) -> str:
-    """Describe some of d features in a sentence, with the ids of the first five.
+def counted_features(columns: Ints, feature: Callable[[int], str], d: int, verb: str) -> str:
+    """Describe some of d features in a sentence, and name the first five.
 
-    >>> counted_features(np.array([0, 4]), 1, 6, "have heavy tails")
-    '2 of 6 features have heavy tails (1, 5)'
+    >>> counted_features(np.array([0, 4]), "abcdef".__getitem__, 6, "have heavy tails")
+    '2 of 6 features have heavy tails (a, e)'
     """
-    ids = ", ".join(str(base + int(column)) for column in columns[:_MAX_NAMED])
+    names = ", ".join(feature(int(column)) for column in columns[:_MAX_NAMED])
     rest = f" and {len(columns) - _MAX_NAMED:,} more" if len(columns) > _MAX_NAMED else ""
-    return f"{len(columns):,} of {pluralize(d, 'feature')} {verb} ({ids}{rest})"
+    return f"{len(columns):,} of {pluralize(d, 'feature')} {verb} ({names}{rest})"
 
 
 @kernel

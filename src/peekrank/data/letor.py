@@ -36,7 +36,7 @@ _ARCHIVES = (  # first bytes of other files, their kind, and a remedy
     (b"\xfd7zXZ", "compressed by xz", "unxz it first"),
     (b"\x28\xb5\x2f\xfd", "compressed by zstd", "unzstd it first"),
     (b"7z\xbc\xaf", "a 7z archive", "unpack it first"),
-    (b"PAR1", "a Parquet file", "read it as a table, and use Dataset.of"),
+    (b"PAR1", "a Parquet file", "rename it to *.parquet"),
 )
 
 

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from peekrank._util.atomic import write_whole
 from peekrank._util.text import excerpt
 from peekrank._util.untrusted_json import read_json
+from peekrank.data.columns import columns_from_json
 from peekrank.data.dataset import Dataset, Provenance, check_finite
 
 SUFFIX = ".peek"
@@ -66,7 +67,7 @@ def save_dataset(data: Dataset, path: str | PathLike[str]) -> None:
         end = _aligned(end + array.nbytes)
     _check(arrays, str(path))
     check_finite(data, str(path))
-    header = json.dumps({"about": asdict(data.about), "arrays": locations, "size": end}).encode()
+    header = json.dumps({"about": data.about.as_dict(), "arrays": locations, "size": end}).encode()
 
     def write(part: Path) -> None:
         with part.open("wb") as file:
@@ -144,7 +145,7 @@ def _read_header(text: bytes, name: str) -> tuple[Provenance, dict[str, Any], in
             raise ValueError(
                 f"{name}: its header has an invalid kind, shape or start of {array}: {excerpt(repr(location))}"
             )
-    return _read_about(about, name), locations, size
+    return _read_about(about, locations["features"]["shape"][1], name), locations, size
 
 
 def _is_valid_location(name: str, location: Any, size: int) -> bool:
@@ -162,8 +163,8 @@ def _is_valid_location(name: str, location: Any, size: int) -> bool:
     )
 
 
-def _read_about(about: Any, name: str) -> Provenance:
-    example = asdict(Provenance(""))
+def _read_about(about: Any, features: int, name: str) -> Provenance:
+    example = {**asdict(Provenance("")), "columns": []}
     if not isinstance(about, dict) or "source" not in about:
         raise ValueError(f"{name}: its header has no source in about")
     for key, value in about.items():
@@ -180,7 +181,11 @@ def _read_about(about: Any, name: str) -> Provenance:
     if not all(map(_natural, about.get("warnings", {}).values())):
         counts = excerpt(repr(about["warnings"]))
         raise ValueError(f"{name}: its header has warnings that are not counts: {counts}")
-    return Provenance(**about)
+    try:
+        columns = columns_from_json(about.get("columns", []), features)
+    except ValueError as error:
+        raise ValueError(f"{name}: its header {error}") from None
+    return Provenance(**{**about, "columns": columns})
 
 
 def _natural(value: Any) -> bool:

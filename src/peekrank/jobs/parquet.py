@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,6 +18,7 @@ with extra("cli"):
 
 _MAGIC = b"PAR1"
 _TAIL = 8  # bytes after the footer: its length and the magic
+_ROWS = 1 << 17  # at least so many are read at a time
 _CELL = 16  # bytes of a value in memory, at most, besides the text that it may refer to
 _MAX_WHY = 160  # characters of another library's reason
 _MAX_DEPTH = 16  # levels of structs and lists
@@ -40,11 +42,38 @@ def read_parquet(path: Path) -> pl.DataFrame:
     The sizes in its footer and in the headers of its pages say how much memory it takes. They are checked first,
     because a file of one megabyte can hold a billion values.
     """
+    with _readable(path):
+        return pl.read_parquet(path, glob=False)
+
+
+def read_schema(path: Path) -> pl.Schema:
+    """Return the names and types of the columns. Raises errors as `read_parquet`."""
+    with _readable(path):
+        return pl.scan_parquet(path, glob=False).collect_schema()
+
+
+def read_row_groups(path: Path, columns: list[str]) -> Iterator[pl.DataFrame]:
+    """Yield some columns of a Parquet file by groups of rows, small ones together.
+
+    So no more than a group is in memory. Raises errors as `read_parquet`.
+    """
+    with _readable(path) as sizes:
+        first = rows = 0
+        for i, size in enumerate(sizes):
+            rows += size
+            if rows and (rows >= _ROWS or i == len(sizes) - 1):
+                yield pl.scan_parquet(path, glob=False).select(columns).slice(first, rows).collect()
+                first, rows = first + rows, 0
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[list[int]]:
+    """Check the footer and the pages, yield the sizes of the groups of rows, and translate polars' errors."""
     check_polars()
     try:
         with path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as data:
-            _check_memory(data)
-        return pl.read_parquet(path, glob=False)
+            sizes = _check_memory(data)
+        yield sizes
     except (FileNotFoundError, UnreadableError):
         raise
     except (pl.exceptions.PolarsError, OSError, ValueError) as error:
@@ -56,8 +85,11 @@ def read_parquet(path: Path) -> pl.DataFrame:
         raise UnreadableError("is damaged: polars cannot read it") from None
 
 
-def _check_memory(data: mmap) -> None:
-    """Raise UnreadableError if the values and pages take much more memory than the file."""
+def _check_memory(data: mmap) -> list[int]:
+    """Return the sizes of the groups of rows.
+
+    Raises UnreadableError if the values and pages take much more memory than the file.
+    """
     size = len(data)
     if size < len(_MAGIC) + _TAIL or data[-len(_MAGIC) :] != _MAGIC:
         raise UnreadableError("is not a Parquet file, or it is damaged (no footer)")
@@ -68,10 +100,12 @@ def _check_memory(data: mmap) -> None:
     footer = data[end - length : end]
     needed = 0
     try:
-        for part in _memory_of_parts(data, _Thrift(footer).struct()):
+        about = _Thrift(footer).struct()
+        for part in _memory_of_parts(data, about):
             needed += part
             if why := check_memory(needed, size):
                 raise UnreadableError(why)
+        return [group[_GROUP_ROWS] for group in about[_FILE_GROUPS]]
     except (IndexError, KeyError, TypeError, AttributeError, OverflowError):
         raise UnreadableError("is not a Parquet file, or it is damaged (invalid footer or page)") from None
 

@@ -21,6 +21,7 @@ from peekrank._util.text import excerpt
 from peekrank._util.untrusted_files import read_whole
 from peekrank._util.untrusted_json import read_json
 from peekrank._util.validate import check_choice
+from peekrank.data.columns import Column, columns_as_json, columns_from_json, feature_names
 from peekrank.data.dataset import Dataset, Provenance, check_finite
 from peekrank.data.scaling import (
     AsinhScaler,
@@ -53,7 +54,8 @@ class Preprocessor(NamedTuple):
     """The columns and the scaling that data need before weights are applied to them.
 
     ``standardisation`` is None unless mean and deviation were fitted here. They are unknown for data that were
-    scaled already and, with online scaling, before the end of a run.
+    scaled already and, with online scaling, before the end of a run. ``columns`` are those of the table that the
+    training part was made of, if they had names: ``Dataset.of(table, columns=model.preparation.columns)``.
     """
 
     features: int
@@ -61,6 +63,7 @@ class Preprocessor(NamedTuple):
     scaling: str
     fitted_on: str
     standardisation: Standardisation | None
+    columns: tuple[Column, ...] = ()
 
     def apply(self, data: Dataset) -> Dataset:
         """Scale data and round their relevance to grades. Raises ValueError if they do not fit."""
@@ -91,6 +94,7 @@ class Preprocessor(NamedTuple):
 
     def _columns(self, data: Dataset) -> Dataset:
         """Add columns of zeros for the last features if a text file omits them in every line."""
+        self._check_columns(data.about)
         n_features = data.features.shape[1]
         if n_features == self.features:
             return data
@@ -101,6 +105,22 @@ class Preprocessor(NamedTuple):
         wider = np.zeros((len(data.features), self.features), np.float32)
         wider[:, :n_features] = data.features
         return data._replace(features=wider)
+
+    def _check_columns(self, about: Provenance) -> None:
+        """Raise ValueError if both parts have named features, and these differ."""
+        if not self.columns or about.columns in ((), self.columns):
+            return
+        ours, theirs = feature_names(self.columns), about.feature_names
+        if ours == theirs and not about.warnings.get("filled_values"):
+            return
+        names = (name for i, name in enumerate(ours) if i >= len(theirs) or theirs[i] != name)
+        differ = next(
+            (f"'{excerpt(name)}' is missing or elsewhere" for name in names), "there are more, or medians"
+        )
+        raise ValueError(
+            f"{about.source}: its features differ from those of the training part: {differ}; make them from the "
+            "table again, with columns = those of the training part"
+        )
 
 
 def preparation(train: Dataset, scaling: str = "none") -> Preprocessor:
@@ -121,8 +141,8 @@ def preparation(train: Dataset, scaling: str = "none") -> Preprocessor:
     fitted = fits[scaling](train) if scaling in fits else None
     columns = (train.features.shape[1], about.base)
     if scaling == "none":
-        return Preprocessor(*columns, about.scaling, about.fitted_on, None)
-    return Preprocessor(*columns, scaling, fitted.fitted_on if fitted else "", fitted)
+        return Preprocessor(*columns, about.scaling, about.fitted_on, None, about.columns)
+    return Preprocessor(*columns, scaling, fitted.fitted_on if fitted else "", fitted, about.columns)
 
 
 class Model(NamedTuple):
@@ -258,6 +278,7 @@ def save_model(model: Model, path: str | PathLike[str]) -> None:
         "base": prepared.base,
         "scaling": prepared.scaling,
         "fitted_on": prepared.fitted_on,
+        "columns": columns_as_json(prepared.columns),
         **{name: None if values is None else values.tolist() for name, values in _statistics(fitted).items()},
         "weights": model.weights.tolist(),
         "agent": base64.b64encode(zlib.compress(model.agent, 9)).decode() if model.agent else "",
@@ -285,12 +306,20 @@ def load_model(path: str | PathLike[str]) -> Model:
         raise ValueError(f"{path.name}: is damaged: its content does not match its checksum")
     _check_content(content, path.name)
     fitted = _standardisation(content)
-    columns = {name: content[name] for name in ("features", "base", "scaling", "fitted_on")}
+    prepared = {name: content[name] for name in ("features", "base", "scaling", "fitted_on")}
+    prepared |= {"standardisation": fitted, "columns": _named_columns(content, path.name)}
     about = {name: content[name] for name in Model._fields if name not in _OWN_FIELDS}
     weights, agent = np.array(content["weights"], np.float32), _unpack_agent(content["agent"], path.name)
-    model = Model(weights, Preprocessor(**columns, standardisation=fitted), **about, agent=agent)
+    model = Model(weights, Preprocessor(**prepared), **about, agent=agent)
     _check_numbers(model, path.name)
     return model
+
+
+def _named_columns(content: dict[str, Any], name: str) -> tuple[Column, ...]:
+    try:
+        return columns_from_json(content.get("columns", []), content["features"])
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
 
 
 def _unpack_agent(text: str, name: str) -> bytes:

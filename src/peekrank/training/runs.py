@@ -178,7 +178,7 @@ def _create_dir(training: Training, data: TrainTest, folder: Path) -> ResultsDir
 def _describe(training: Training, data: Dataset, scaling: str) -> dict[str, Any]:
     """Describe the content of a data set before online scaling."""
     no_relevant = queries_without_relevant(data, training.make_measure())
-    about = {name: value for name, value in asdict(data.about).items() if name != "warnings"}
+    about = {name: value for name, value in data.about.as_dict().items() if name != "warnings"}
     sizes = {"queries": len(data.queries), "documents": len(data.features), "features": data.features.shape[1]}
     digest = {"scaling": scaling, "content": content_digest(data)}
     return {**about, **digest, **sizes, "no_relevant": no_relevant._asdict()}

@@ -61,7 +61,7 @@ def choose_scaling(train: Dataset, training: Training) -> Choice:
         return Choice("none", f"the file is scaled already ({train.about.scaling})")
     stats = feature_stats(train.features)
     heavy, badly_scaled = stats.heavy_tailed(), stats.badly_scaled()
-    about = train.about.base, train.features.shape[1]
+    about = train.about.feature, train.features.shape[1]
     if len(heavy):
         scaling, reason = _choose_by_trial(train, training)
         return Choice(scaling, f"{counted_features(heavy, *about, 'have heavy tails')}, and {reason}")
