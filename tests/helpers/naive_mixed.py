@@ -187,6 +187,7 @@ class NaiveMixed:
         self.scored, self.hold = False, True
         self.ring: list[float] = []
         self.rounds: dict[int, int] = {}
+        self.lists, self.returning = 0, 0.0
         self.centre: Floats | None = None
         self.seen: list[Floats] = []
         self.twin = NaiveTwin(self.prior, self.w0)
@@ -256,6 +257,10 @@ class NaiveMixed:
         x[:, self.d + 1 :] = self.columns(scores, n)
         for i in items:
             self.rounds[i] = self.rounds.get(i, 0) + 1
+        self.lists += 1
+        told = sum(self.number(i, key) for i in items) / n
+        share = sum(self.rounds[i] for i in items) / (n * self.lists)
+        self.returning = share * told / (told + 10)
         known, noise = self.posterior(tuple((i, key) for i in items)), self.noise()
         S, r = known.reduced()
         w, P = held(S, r, noise, self.hold), np.linalg.inv(S)
@@ -280,14 +285,19 @@ class NaiveMixed:
             self.ring.append(kept)
         return Ranked(ranking, order, x, means, widths, q)
 
+    def number(self, item: int, key: int) -> float:
+        """Answers about an item, with a key those of its cell."""
+        told = zip(self.trust, self.answers, strict=True)
+        return float(sum(t for t, a in told if a.item == item and key in (-1, a.key)))
+
     def variance(self, item: int, key: int, noise: float) -> float:
-        """The item's own variance of answers, the common one counting as two."""
+        """The item's own variance of answers, the common one counting as four."""
         if key >= 0:
             return noise
         told = [(t, a.y) for t, a in zip(self.trust, self.answers, strict=True) if a.item == item]
         n = sum(t for t, _ in told)
         mean = sum(t * y for t, y in told) / n if n else 0.0
-        return (sum(t * (y - mean) ** 2 for t, y in told) + 2 * noise) / (n + 2)
+        return (sum(t * (y - mean) ** 2 for t, y in told) + 4 * noise) / (n + 4)
 
     def probabilities(self, means: Floats, widths: Floats, order: list[int], app: list[int] | None) -> list[float]:
         n, k = len(order), min(self.k, len(order))
@@ -304,15 +314,16 @@ class NaiveMixed:
             return q
         gain = sum(v * (means[i] - means[j]) for v, i, j in zip(weights, order, app, strict=True))
         spent = sum(c * cost for c, cost in zip(q, costs, strict=True))
-        floor = self.floor * (weights[0] - min(0.0, weights[-1]))
+        more = 1 + 3 * self.returning
+        floor = more * self.floor * (weights[0] - min(0.0, weights[-1]))
         if self.safe:
             worst = [
                 cost + (weights[k - 1] - weights[p]) * max(0.0, sorted_means[p]) for p, cost in enumerate(costs)
             ]
             costly = sum(c * cost for c, cost in zip(q, worst, strict=True))
-            scale = (floor / costly if costly else np.inf) + (self.earned * gain / spent if spent else np.inf)
+            scale = (floor / costly if costly else np.inf) + (min(1.0, more * self.earned) * gain / spent if spent else np.inf)
         else:
-            scale = (floor + self.earned * gain) / spent if spent else np.inf
+            scale = (floor + min(1.0, more * self.earned) * gain) / spent if spent else np.inf
         return [c * min(1.0, scale) for c in q]
 
     def update(self, told: list[tuple[int, int, Floats, float]]) -> None:

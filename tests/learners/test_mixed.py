@@ -225,22 +225,29 @@ def test_before_the_first_answer_lists_are_in_the_order_of_the_app() -> None:
     assert 0 < explored < 150  # at most half of the rounds: among ties, exploration is cheap
 
 
-def test_exploration_costs_at_most_the_floor_and_its_share_of_the_gain() -> None:
-    rng, agent = np.random.default_rng(2), Agent(Mixed(), m=40, k=1)
+@pytest.mark.parametrize(("m", "least", "most"), [(4000, 0.0029, 0.0031), (10, 0.0091, 0.012)])
+def test_exploration_costs_at_most_the_floor_and_its_share_of_the_gain(m: int, least: float, most: float) -> None:
+    """The floor and the share grow with the share of lists that have the items, and with answers about them."""
+    rng, agent = np.random.default_rng(2), Agent(Mixed(), m=m, k=1)
     weights = 1 / np.log2(np.arange(2, 12))
-    means = rng.random(40)
-    scores, spent_most = 0.6 * means + 0.3 * rng.random(40), 0.0
-    for _ in range(500):
-        items = np.sort(rng.choice(40, 10, replace=False))
+    means = rng.random(m)
+    scores, spent_most = 0.6 * means + 0.3 * rng.random(m), 0.0
+    counts, told = np.zeros((2, m))
+    for t in range(500):
+        items = np.sort(rng.choice(m, 10, replace=False))
+        counts[items] += 1
+        known = told[items].mean()
+        more = 1 + 3 * counts[items].mean() / (t + 1) * known / (known + 10)
         decision = agent.rank(available=items, scores=scores[items])
         s = agent.state
         believed, app = s.means[:10], s.app[:10]
         gain = weights @ (believed[s.order[:10]] - believed[app])
         spent = float(s.explore_probs[:10] @ s.costs[:10])
-        assert spent <= 0.003 + 0.2 * gain + 1e-12
-        spent_most = max(spent_most, spent)
+        assert spent <= more * (0.003 + 0.2 * gain) + 1e-12
+        spent_most = max(spent_most, spent - more * 0.2 * gain)
+        told[decision.ranking[0]] += 1
         agent.update(decision, [float(rng.random() < means[decision.ranking[0]])])
-    assert spent_most > 0.0029
+    assert least < spent_most < most
 
 
 # --- the score
@@ -476,6 +483,7 @@ def lived() -> Agent:
         ("items.pairs", (0, 0), 1), ("cells.pairs", (0, 0), -1), ("cells.used", 0, 9), ("recently", 0, 2),
         ("hand", 0, 8), ("rounds", 0, -1.0), ("fit", 0, 0.0), ("fit", 5, 0.5), ("recent.ring", 0, np.nan),
         ("recent.ascending", 0, 9.0), ("recent.total", 0, -1), ("moments", (0, 4), -1.0), ("fit", 7, 0.0),
+        ("fit", 9, 0.0),
     ],
 )  # fmt: skip
 def test_a_damaged_state_is_refused(name: str, place: Any, value: float) -> None:

@@ -37,6 +37,7 @@ from peekrank.learners.mixed.state import (
     HELD,
     ITEMS,
     LAST,
+    LISTS,
     LU,
     LV,
     NUMBER,
@@ -82,8 +83,8 @@ class Mixed:
 
     An item below position k is moved to position k with probability ``0.25/n u_i D_i / cost`` (see doubtsort). If
     the list has a score, exploration may cost at most ``floor`` plus the share ``earned`` of what the order gains
-    over the app's, by the means. If all answers follow the model, the expected loss against the app's order is
-    therefore at most ``floor`` in every round.
+    over the app's, by the means; up to four times as much if the list's items are in nearly all lists. If all
+    answers follow the model, this bounds the expected loss against the app's order in every round.
 
     A twin of the model with a memory of 500 answers predicts each answer as well. If it proves better, its sums
     replace those of the model.
@@ -169,7 +170,7 @@ class Mixed:
             np.zeros(m) for _ in range(9)
         )
         present, app, order, indices = (np.arange(m) for _ in range(4))
-        fit = np.zeros(9)
+        fit = np.zeros(10)
         fit[LU], fit[LV], fit[REFIT], fit[HELD] = LU_PLAIN, LV_START, 1, 1
         return MixedState(
             model=self._model(m, d, 1.0),
@@ -192,6 +193,7 @@ class Mixed:
             safe=int(self.safe),
             key=np.full(1, -1),
             scored=np.zeros(1, np.int64),
+            returning=np.zeros(1),
             present=present,
             app=app,
             kept=kept,
@@ -287,6 +289,8 @@ class Mixed:
             raise ValueError(f"its fit must hold ratios from {LOWEST} to {HIGHEST} and no number below 0")
         if not np.isin(fit[[SCORED, HELD, CENTRED]], (0, 1)).all() or state.moments[[0, 2]].min() < 0:
             raise ValueError("its fit must hold marks of 0 or 1, and its moments squares")
+        if state.rounds.max() > fit[LISTS]:
+            raise ValueError("its rounds must not exceed the lists that its fit counts")
         if state.moments[0].max() > 0 and fit[ITEMS] < 1:
             raise ValueError("its fit must count the items whose features it has seen")
         asked = state.items.pairs[: int(state.items.used[0]), 1]

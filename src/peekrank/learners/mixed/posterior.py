@@ -17,6 +17,7 @@ from peekrank.learners.mixed.state import (
     ITEMS,
     LAST,
     LEFT,
+    LISTS,
     LU,
     LV,
     NUMBER,
@@ -35,6 +36,8 @@ from peekrank.types import Features, Floats
 
 PRIOR_SLOPE = 0.1  # prior mean of each slope of the score
 SCORE_PRIOR = 0.25 / PRIOR_SLOPE**2  # the slopes are as uncertain as they are large, for a noise variance of 1/4
+_FEW = 10.0  # answers per item of the list that count as half known
+_COMMON = 4.0  # answers that the common variance counts as
 _HOLD = 5.0  # log likelihood that answers have to lose before a slope of the score may be negative
 
 
@@ -114,19 +117,28 @@ def given_weights(s: MixedState, model: Model, row: int, cell: int, key: int, x:
 
 @kernel
 def fill_means(s: MixedState, n: int) -> None:
-    """Fill in the mean of each row of the list, its own variance in units of the noise, and cx in U."""
-    key = s.key[0]
+    """Fill in the mean of each row of the list, its own variance in units of the noise, and cx in U.
+
+    Also note how often the items return, as the share of all lists that they were in, and how well they are known.
+    """
+    key, c, answers, share = s.key[0], n_columns(s), 0.0, 0.0
     for r in range(n):
         item = s.present[r]
         row = find(s.items, 0, item)
         cell = find(s.cells, key, item) if key >= 0 and row >= 0 else -1
         base, s.spreads[r] = given_weights(s, s.model, row, cell, key, s.U[r])
         s.means[r] = base + block_dot(s.U[r], s.model.w)
+        if cell >= 0:
+            answers += s.model.cells[cell, c - OWN_COLUMNS] / n
+        elif row >= 0 and key < 0:
+            answers += s.model.rows[row, c + NUMBER] / n
+        share += s.rounds[item] / (n * s.fit[LISTS])
+    s.returning[0] = share * answers / (answers + _FEW)
 
 
 @kernel
 def item_noise(s: MixedState, item: int, noise: float) -> float:
-    """Return the variance of an item's answers, the common one counting as two; with a key the common one."""
+    """Return the variance of an item's answers, the common one counting as four; with a key the common one."""
     row = find(s.items, 0, item) if s.key[0] < 0 else -1
     if row < 0:
         return noise
@@ -135,7 +147,7 @@ def item_noise(s: MixedState, item: int, noise: float) -> float:
     if number <= 0:
         return noise
     deviations = sums[c + SQUARES] - sums[c + SUM] ** 2 / number
-    return float((max(0.0, deviations) + 2 * noise) / (number + 2))
+    return float((max(0.0, deviations) + _COMMON * noise) / (number + _COMMON))
 
 
 @kernel

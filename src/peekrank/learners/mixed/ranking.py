@@ -21,6 +21,7 @@ from peekrank.learners.mixed.posterior import fill_means, given_weights, item_no
 from peekrank.learners.mixed.score import keep_score
 from peekrank.learners.mixed.state import (
     ANSWERS,
+    LISTS,
     LU,
     OWN_COLUMNS,
     REFIT,
@@ -32,6 +33,7 @@ from peekrank.learners.mixed.state import (
 from peekrank.types import Features, Floats, Ints
 
 _SHARE = 0.25  # of the possible loss from doubt, spent on exploration by all items of a list together
+_MORE = 3.0  # budgets of exploration that are added for items that are in all lists and well known
 
 
 @kernel
@@ -56,6 +58,9 @@ def _sort(s: MixedState, X: Features, ranking: Ints) -> bool:
         if s.model.sums[ANSWERS] == 0:
             s.fit[LU] = LU_SCORED
     observe_features(s, X)
+    s.fit[LISTS] += 1
+    for r in range(n):
+        s.rounds[s.present[r]] += 1
     fill_means(s, n)
     finite = all_finite(s.means[:n])
     for p in range(n):
@@ -64,7 +69,6 @@ def _sort(s: MixedState, X: Features, ranking: Ints) -> bool:
     for p in range(n):
         s.order[p] = ranking[p] = s.app[s.indices[p]]
         s.explore_probs[p] = 0.0
-        s.rounds[s.present[p]] += 1
     return finite
 
 
@@ -93,9 +97,11 @@ def _fill_widths(s: MixedState, n: int) -> None:
 def _pay(s: MixedState, first: int, place: int, probs: Floats) -> None:
     """Scale the probabilities so that exploration costs at most the floor and a share of what the order gains.
 
-    The gain is that of the order over the app's, by the means. The cautious way pays the floor at the costs that
-    the explored items would have if they were worth nothing.
+    The gain is that of the order over the app's, by the means. Both grow up to fourfold if the items return often,
+    because what is learned about them is then used in many lists. The cautious way pays the floor at the costs
+    that the explored items would have if they were worth nothing.
     """
+    more = 1 + _MORE * s.returning[0]
     weights, n, gained, spent, worst = s.weights, len(probs), 0.0, 0.0, 0.0
     for p in range(n):
         gained += weights[p] * (s.sorted_means[p] - s.means[s.app[p]])
@@ -103,12 +109,13 @@ def _pay(s: MixedState, first: int, place: int, probs: Floats) -> None:
         if p >= first:
             good = max(0.0, s.sorted_means[p] + 0.5)
             worst += probs[p] * (s.costs[p] + (weights[place] - weights[p]) * good)
-    floor = s.floor * (weights[0] - min(0.0, weights[n - 1]))
+    floor = more * s.floor * (weights[0] - min(0.0, weights[n - 1]))
+    earned = min(max(1.0, s.earned), more * s.earned)
     if not s.safe:
         worst = spent
     if worst <= 0 or spent <= 0:
         return
-    scale = floor / worst + s.earned * max(0.0, gained) / spent
+    scale = floor / worst + earned * max(0.0, gained) / spent
     if scale < 1:
         for p in range(first, n):
             probs[p] *= scale
