@@ -1,8 +1,8 @@
 """Measure how many lists it takes to tell which of two rankers is better.
 
 Two orders of n items come with each visit, and people answer about the first k items shown. A coin shows one
-order (A/B), or a mixture of both (union). We look after every list, and stop when a 95 % interval that holds at all times
-excludes 0. Run r of a row has seed r.
+order (A/B), or a mixture of both (union). We look after every list, and stop when a 95 % interval that holds at
+all times excludes 0. Run r of a row has seed r.
 
     python experiments/comparing.py speed --record       200 tests per row: two minutes
     python experiments/comparing.py coverage --record    2,000 comparisons per row: two minutes
@@ -297,14 +297,16 @@ def draft(tests: int, visits: int = 5_000) -> records.Table:
         lists, signs = [], []
         for seed in range(tests):
             rng, interval = np.random.default_rng([27, seed]), Interval.fresh(half / 2, growing=True)
-            for lists_shown in range(1, visits + 1):
+            count = 0
+            while count < visits:
+                count += 1
                 shown, teams = outcomes[rng.integers(len(outcomes))]
                 x = sum(team * float(rng.random() < means[i]) for i, team in zip(shown, teams, strict=True))
                 observe_tightly(interval.below, x, -half)
                 observe_tightly(interval.above, -x, -half)
                 if sign := decided(interval, ALPHA):
                     break
-            lists.append(lists_shown)
+            lists.append(count)
             signs.append(sign)
         rows.append([k, "team draft, credit", *_outcome(better, credit, lists, signs)])
         rank = np.array([b.index(item) for item in a])

@@ -132,8 +132,8 @@ def test_columns_are_read_from_json_only_if_they_fit() -> None:
     assert columns_from_json(written, 4) == columns
     for change in (
         {"name": 3}, {"filled": 1}, {"indicator": None}, {"median": float("nan")}, {"median": 1e39},
-        {"median": "0"}, {"categories": []}, {"categories": "ab"}, {"categories": ["x", "x"]}, {"categories": [1, 2]},
-        {"more": 1}, {"name": "a"},
+        {"median": "0"}, {"categories": []}, {"categories": "ab"}, {"categories": ["x", "x"]},
+        {"categories": [1, 2]}, {"more": 1}, {"name": "a"},
     ):  # fmt: skip
         with pytest.raises(ValueError, match="has columns that"):
             columns_from_json([written[0], {**written[1], **change}], 4)

@@ -321,7 +321,9 @@ class NaiveMixed:
                 cost + (weights[k - 1] - weights[p]) * max(0.0, sorted_means[p]) for p, cost in enumerate(costs)
             ]
             costly = sum(c * cost for c, cost in zip(q, worst, strict=True))
-            scale = (floor / costly if costly else np.inf) + (min(1.0, more * self.earned) * gain / spent if spent else np.inf)
+            scale = (floor / costly if costly else np.inf) + (
+                min(1.0, more * self.earned) * gain / spent if spent else np.inf
+            )
         else:
             scale = (floor + min(1.0, more * self.earned) * gain) / spent if spent else np.inf
         return [c * min(1.0, scale) for c in q]

@@ -1,8 +1,9 @@
 """Designs: how to show two orders of the same items so that answers tell most about their difference.
 
 Rows are in the first order a, so row i has rank i there and ``ranks[i]`` in b. Position p is looked at with
-probability theta(p): 1 for the first k and 0 below, or the examination of clicks. A design is a random ranking. The
-exposure pi_i = E theta(position of i), by which the estimate divides, is exact. docs/theory/compare.md has proofs.
+probability theta(p): 1 for the first k and 0 below, or the examination of clicks. A design is a random ranking.
+The exposure pi_i = E theta(position of i), by which the estimate divides, is exact. docs/theory/compare.md has the
+proofs.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Events that wait for feedback, of which only the newest have their record in memory.
 
 An event may wait for days, and its record has several numbers for each item of the list. After `AWAKE` further
-rankings it *rests*: the log alone has its record, and `OpenEvents` reads it when feedback comes or time is up. Which
-events rest depends on the log only, so that snapshots can be compared.
+rankings it *rests*: the log alone has its record, and `OpenEvents` reads it when feedback comes or time is up.
+Which events rest depends on the log only, so that snapshots can be compared.
 """
 
 from __future__ import annotations
