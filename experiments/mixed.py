@@ -56,7 +56,11 @@ class World:
         """Return the differences from the defaults."""
         parts = [f"{self.items:,}", f"rho {self.rho:g}", self.kind, f"k = {self.k}" if self.k > 1 else ""]
         parts += [f"{self.answering:.0%} answer" if self.answering < 1 else "", "real" if self.spread else ""]
-        parts += [f"{self.late:,} late" if self.late else "", "versions" if self.versioned else "", "" if self.n == 20 else f"lists of {self.n}"]
+        parts += [
+            f"{self.late:,} late" if self.late else "",
+            "versions" if self.versioned else "",
+            "" if self.n == 20 else f"lists of {self.n}",
+        ]
         parts += [f"{self.rounds:,} rounds" if self.rounds != ROUNDS else "", self.option.partition(":")[2]]
         return ", ".join(part for part in parts if part)
 

@@ -18,6 +18,7 @@ Ints = NDArray[np.int64]
 Grades = NDArray[np.uint8]
 Features = NDArray[np.float32]
 LARGEST_FEATURE = 1e15  # squares of products of two such features fit in float64, their squares in float32
+LARGEST_VERSION = 2**40  # of a score
 State = Any  # the state of a learner: a NamedTuple of constants (scalars) and of arrays that kernels update
 
 

@@ -421,10 +421,11 @@ def test_a_better_score_is_used_at_once_if_its_version_is_given() -> None:
         rng = np.random.default_rng(4)
         for t in range(1200):
             items = np.sort(rng.choice(m, 20, replace=False))
-            said = {"scores": liked[items], "version": version} if t >= 1000 else {"scores": useless[items]}
-            decision = agent.rank(available=items, **said)
+            new = t >= 1000
+            scores = (liked if new else useless)[items]
+            decision = agent.rank(available=items, scores=scores, version=version if new else None)
             weights = DCG().discount(20)
-            seen += t >= 1000 and float(weights @ (np.sort(liked[items])[::-1] - liked[decision.ranking]))
+            seen += new * float(weights @ (np.sort(liked[items])[::-1] - liked[decision.ranking]))
             agent.update(decision, [float(rng.random() < liked[decision.ranking[0]])])
         lost.append(seen / 200)
     assert lost[1] < 0.5 * lost[0]
@@ -432,7 +433,7 @@ def test_a_better_score_is_used_at_once_if_its_version_is_given() -> None:
 
 def test_answers_to_lists_of_an_old_version_do_not_count_for_the_new_score() -> None:
     agents = [Agent(Mixed(), m=6, k=2, seed=1) for _ in range(2)]
-    for agent, scores in zip(agents, ([5, 4, 3, 2, 1, 0], [9, 8, 2, 1, 0.5, 0]), strict=True):
+    for agent, scores in zip(agents, ([5.0, 4, 3, 2, 1, 0], [9.0, 8, 2, 1, 0.5, 0]), strict=True):
         agent.update(agent.rank(scores=scores, version=1), [1, 0])
         agent.rank(scores=[0, 1, 2, 3, 4, 5], version=2)
         old = agent.rank(scores=scores, version=1)  # an instance of the app that was not replaced yet
@@ -444,7 +445,8 @@ def test_answers_to_lists_of_an_old_version_do_not_count_for_the_new_score() -> 
 
 
 def test_a_log_with_versions_is_replayed_and_saved() -> None:
-    agent, log, rng = Agent(Mixed(cells=50), m=9, k=2, seed=2), [], np.random.default_rng(0)
+    agent, rng = Agent(Mixed(cells=50), m=9, k=2, seed=2), np.random.default_rng(0)
+    log: list[tuple[Decision, Any]] = []
     for t in range(200):
         decision = agent.rank(scores=rng.random(9), key=t % 3, version=None if t % 4 == 0 else t // 50)
         log.append((decision, None))
@@ -529,6 +531,13 @@ def test_wrong_contexts_are_named(said: dict[str, Any], message: str) -> None:
         Agent(Mixed(), m=3, k=1).rank(**said)
     with pytest.raises(ValueError, match="use mixed"):
         Agent(DoubtSort(DCG()), m=3, k=1).rank(**said)
+
+
+def test_exponential_gains_of_large_answers_are_warned_about() -> None:
+    with pytest.warns(UserWarning, match=r"max_grade = 20 with dcg: .* as much as 1.02e\+03 answers of 10"):
+        Mixed(DCG(), high=20.0)
+    Mixed(DCG(), high=10.0)
+    Mixed(high=20.0)
 
 
 def test_wrong_parameters_are_named() -> None:

@@ -171,7 +171,7 @@ class Agent(AgentState):
             learn per key.
         version
             Version of the ranker that computed the scores. The first list with a larger one makes the learner
-            forget how far scores can be trusted, but not what it knows about items and keys. None means the latest.
+            forget how far scores can be trusted, but keep what it knows about items and keys. None: the latest.
         uniforms
             The random numbers of this round, `n_uniforms` values from [0, 1), for callers who derive them from the
             record numbers of a log (`kernels.philox`). None means that the agent's own generator draws them.

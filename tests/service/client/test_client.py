@@ -100,7 +100,8 @@ def test_scores_and_keys_are_sent(tmp_path: Path) -> None:
         assert {one.id: one.score for one in client.items("home")} == {"tea": 0.5, "milk": None}
         shown = client.rank("home", scores={"a": 1.0, "b": float("nan"), "c": 3.0}, key="Zürich")
         assert set(shown.ranking) == {"a", "b", "c"}
-        client.rank("home", ["a", "tea"], scores={"a": 1})
+        client.rank("home", ["a", "tea"], scores={"a": 1}, score_version=3)
+        assert {one.body.version for one in made._manager.slots["home"].state.open.values()} == {-1, 3}
         assert client.feedback(shown.event_id, [12.5]).grades == {shown.top_k[0]: 12.5}
         assert client.slot("home").keys == 1
         scores = [

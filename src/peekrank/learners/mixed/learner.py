@@ -127,7 +127,17 @@ class Mixed:
     persistent: ClassVar[tuple[str, ...]] = (
         *(f"model.{name}" for name in _MODEL),
         *(f"twin.{name}" for name in _MODEL),
-        *("items.pairs", "items.used", "cells.pairs", "cells.used", "recently", "hand", "rounds", "versions", "moments"),
+        *(
+            "items.pairs",
+            "items.used",
+            "cells.pairs",
+            "cells.used",
+            "recently",
+            "hand",
+            "rounds",
+            "versions",
+            "moments",
+        ),
         *("centre", "fit", "recent.ring", "recent.ascending", "recent.total"),
     )
 

@@ -140,7 +140,7 @@ def fill_means(s: MixedState, n: int) -> None:
 
 @kernel
 def join_answers(s: MixedState, n: int) -> None:
-    """Give earlier answers about the items of a list its columns of the score, if they have those of no version."""
+    """Give earlier answers about the items of a list its columns of the score, unless they have that version's."""
     c = n_columns(s)
     for r in range(n):
         item, latest = s.present[r], s.fit[VERSION]

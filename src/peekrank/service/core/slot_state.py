@@ -179,9 +179,9 @@ class SlotState:
             features, X = X.tobytes(), self._with_item_effects(X, rows)
         scores = read_floats(request.scores) if request.scores else None
         key = self.keys.setdefault(request.key, len(self.keys)) if request.key else None
-        decision = agent.rank(
-            X, available=chosen, scores=scores, key=key, uniforms=uniforms, **said_by_rules(request, rows)
-        )
+        version = None if request.version < 0 else request.version
+        said = {"scores": scores, "key": key, "version": version, **said_by_rules(request, rows)}
+        decision = agent.rank(X, available=chosen, uniforms=uniforms, **said)
         if request.baseline:
             decision = agent.override(decision, self._baseline(request, rows))
         return _Ranking(ranked(request, decision, rows), decision.round, features)

@@ -76,6 +76,7 @@ class Ranked(Struct, array_like=True):
         b""  # uint16, index into `items` of each document, or NOWHERE; empty if it is the document's own
     )
     trace: bytes = b""  # id of the caller's trace; empty if the call had none
+    version: int = -1  # of the scores; -1 if the call had none
 
     @property
     def explored(self) -> bool:
