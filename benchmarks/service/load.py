@@ -82,9 +82,6 @@ class Nothing:
     def event(self, event_id: str, visible: Collection[str] = ()) -> EventReply:
         raise NotImplementedError
 
-    def secret(self) -> bytes:
-        return bytes(32)
-
     def slots(self) -> list[SlotReply]:
         return []
 
@@ -93,9 +90,6 @@ class Nothing:
 
     def items(self, slot: str, *, after: str = "", limit: int = 100) -> ItemsReply:
         raise NotImplementedError
-
-    def secret(self) -> bytes:
-        return bytes(32)
 
     def stats(self) -> StatsReply:
         return StatsReply("owner")
