@@ -78,9 +78,8 @@ def _warn_of_large_gains(measure: LinearMeasure, max_grade: int) -> None:
     half, top = measure.gain(np.array([max_grade // 2, max_grade], dtype=np.float64))
     if top > _FAST * half > 0:
         warnings.warn(
-            f"max_grade = {max_grade} with {measure}: a grade g is worth 2^g - 1, so one answer of {max_grade} "
-            f"counts as much as {top / half:,.3g} answers of {max_grade // 2}. For grades that are worth what they say, "
-            "use gains=linear, as in dcg:gains=linear",
+            f"max_grade = {max_grade} with {measure}: a grade g is worth 2^g - 1, so one {max_grade} counts "
+            f"as much as {top / half:,.3g} answers of {max_grade // 2}. Use gains=linear, as in dcg:gains=linear",
             LargeGainsWarning,
             stacklevel=5,
         )
