@@ -135,10 +135,10 @@ class Log(NamedTuple):
             pairs=pairs,
             scores=None if self.scores is None else self.scores[rows],
             clusters=None if self.clusters is None else self.clusters.filter(pl.Series(events)),
-            **{
-                name: None if (part := getattr(self, name)) is None else part[chosen]
-                for name, chosen in (("arms", events), ("share", events), ("own", rows), ("expected", rows))
-            },
+            arms=None if self.arms is None else self.arms[events],
+            share=None if self.share is None else self.share[events],
+            own=None if self.own is None else self.own[rows],
+            expected=None if self.expected is None else self.expected[rows],
         )
 
 

@@ -212,11 +212,18 @@ def holdout_reply(holdout: SlotHoldout, share: float) -> messages.Holdout | None
     verdict = holdout.verdict()
     if not (share or verdict.lists):
         return None
-    parts = [
+    estimate, plain = (
         messages.Interval(part.estimate, part.low, part.high, verdict.lists) if verdict.lists else None
         for part in (verdict.difference, verdict.two_samples)
-    ]
-    said = (verdict.better, str(verdict))
+    )
     return messages.Holdout(
-        share, verdict.lists, verdict.held, *said, *parts, agrees=verdict.agrees, remaining=verdict.remaining
+        share,
+        verdict.lists,
+        verdict.held,
+        verdict.better,
+        str(verdict),
+        estimate,
+        plain,
+        agrees=verdict.agrees,
+        remaining=verdict.remaining,
     )

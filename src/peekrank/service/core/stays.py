@@ -78,6 +78,6 @@ def arrangement(body: Ranked, items: Sequence[str] | Sequence[int], *, limited: 
         return b""
     groups = read_numbers(body.groups).tolist() if body.groups else [0] * len(items)
     listed = list(zip(items, groups, strict=True))
-    said = listed if leashed or body.groups else sorted(items)  # type: ignore[type-var]
+    said = listed if leashed or body.groups else sorted(items)
     content = repr((said, body.pins, body.scores if leashed else b""))
     return blake2b(content.encode(), digest_size=8).digest()
