@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from peekrank.engine.rules import check_mixture
+from peekrank.engine.rules import check_mixture, measure_of
 from peekrank.evaluation.supported_measures import by_items, nearest_measure
 from peekrank.service.config.file import Document, FieldPath
 from peekrank.service.config.rules import check_items
-from peekrank.types import Learner, Measure
+from peekrank.types import Learner
 
 _LARGEST = 0.5
 
@@ -43,7 +43,7 @@ def parse_holdout(document: Document, path: FieldPath) -> HoldoutConfig:
 
 
 def check_holdout(
-    document: Document, path: FieldPath, learner: Learner, measure: Measure, max_grade: float, *, shadow: bool
+    document: Document, path: FieldPath, learner: Learner, max_grade: float, *, shadow: bool
 ) -> None:
     """Check that a slot's learner can be compared with the app's order."""
     if shadow:
@@ -52,6 +52,7 @@ def check_holdout(
         check_mixture(learner, "have a holdout")
     except ValueError as error:
         document.fail(path, str(error))
-    for one in (measure, learner.measure or measure):
-        if not by_items(one, max_grade):
-            document.fail(path, f"{one} is not a sum over positions; use {nearest_measure(one)} to have a holdout")
+    measure = measure_of(learner)
+    if not by_items(measure, max_grade):
+        nearest = nearest_measure(measure)
+        document.fail(path, f"{measure} is not a sum over positions; use {nearest} to have a holdout")

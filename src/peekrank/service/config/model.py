@@ -307,7 +307,7 @@ def _slot(document: Document, name: str) -> SlotConfig:
     check_slot_rules(document, (*path, "rules"), slot.rules, slot.learner_object, slot.k)
     if slot.holdout.share:
         learner, (_, high), shadow = slot.learner_object, slot.grade_range, slot.mode == "shadow"
-        check_holdout(document, (*path, "holdout"), learner, slot.measure_object, high, shadow=shadow)
+        check_holdout(document, (*path, "holdout"), learner, high, shadow=shadow)
     _check_window(document, path, slot)
     _check_feedback(document, path, slot)
     return slot

@@ -14,6 +14,7 @@ import numpy as np
 from msgspec import Struct
 
 from peekrank.engine.ruled import top_weights
+from peekrank.engine.rules import measure_of
 from peekrank.evaluation.holdout import MAX_VISITS, Gains, HoldoutEvidence, HoldoutVerdict, make_gains
 from peekrank.kernels.confidence import Bound, Interval
 from peekrank.service.api import messages
@@ -69,7 +70,7 @@ class SlotHoldout:
         self.since = 0  # when the two intervals first contradicted each other
         self._pending: dict[int, Cluster] = {}
         self._stride = 1
-        self._measure = config.learner_object.measure or config.measure_object
+        self._measure = measure_of(config.learner_object)
         self._gains = _gains(config, self._measure)
         self.evidence = HoldoutEvidence(self._gains.span)
 
