@@ -82,6 +82,9 @@ class Nothing:
     def event(self, event_id: str, visible: Collection[str] = ()) -> EventReply:
         raise NotImplementedError
 
+    def secret(self) -> bytes:
+        return bytes(32)
+
     def slots(self) -> list[SlotReply]:
         return []
 
