@@ -80,7 +80,8 @@ def _row(state: SlotState, event: Event, times: dict[str, int]) -> _Decision:
     rank = np.empty(len(rows), np.int64)
     rank[np.searchsorted(rows, read_numbers(event.shown or body.ranking))] = np.arange(len(rows))
     k = event_k(event)
-    values = state.grades(event, state.config.missing_grade if event.status.closed else np.nan)
+    counts = bool(body.share or body.first) and event.status.closed  # as in the service's own analysis
+    values = state.grades(event, state.config.missing_grade if counts else np.nan)
     top_k = np.searchsorted(rows, ranking[:k]).tolist()
     grades = {
         row: float(grade)
