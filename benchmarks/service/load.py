@@ -82,9 +82,6 @@ class Nothing:
     def event(self, event_id: str, visible: Collection[str] = ()) -> EventReply:
         raise NotImplementedError
 
-    def secret(self) -> bytes:
-        return bytes(32)
-
     def slots(self) -> list[SlotReply]:
         return []
 
