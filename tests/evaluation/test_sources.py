@@ -401,6 +401,7 @@ def test_alarms_are_those_of_the_whole_log(tmp_path: Path) -> None:
     whole = Monitor(1e-3, grades=(0, 2))
     whole.name_of = log.names.__getitem__
     whole.observe_many(log.offsets, log.item, log.propensity, log.position, log.feedback, log.k)
-    parts = monitor_log(tmp_path / "log.parquet", lambda low, high: Monitor(1e-3, grades=(low, high)), lambda _: None)
+    path = tmp_path / "log.parquet"
+    parts = monitor_log(path, lambda low, high: Monitor(1e-3, grades=(low, high)), lambda _: None)
     assert parts.raised() == whole.raised()
     assert len(whole.raised()) > 0
