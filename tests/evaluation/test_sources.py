@@ -19,12 +19,13 @@ from peekrank.evaluation.evaluation import (
     evaluate_log,
     evaluate_source,
 )
+from peekrank.evaluation.holdout import holdout_of_log
 from peekrank.evaluation.log import Log, log_from_records, read_log, scope_of_log, write_log
 from peekrank.evaluation.policies import policy, ranker
 from peekrank.evaluation.position_bias import estimate_curve
 from peekrank.evaluation.saved_fold import SavedFold
 from peekrank.evaluation.simulated_log import simulate_log
-from peekrank.evaluation.sources import MemorySource, _Events, open_source
+from peekrank.evaluation.sources import MemorySource, _Events, open_source, whole_log
 from peekrank.monitoring.alarms import Monitor
 from peekrank.monitoring.tail import monitor_log
 
@@ -405,3 +406,38 @@ def test_alarms_are_those_of_the_whole_log(tmp_path: Path) -> None:
     parts = monitor_log(path, lambda low, high: Monitor(1e-3, grades=(low, high)), lambda _: None)
     assert parts.raised() == whole.raised()
     assert len(whole.raised()) > 0
+
+
+@pytest.mark.usefixtures("small_parts")
+@pytest.mark.parametrize("kind", ["parquet", "jsonl"])
+def test_a_holdout_and_repeated_lists_are_those_of_the_whole_log(kind: str, tmp_path: Path) -> None:
+    rng, records = np.random.default_rng(2), list[dict[str, Any]]()
+    for t in range(200):
+        held = int(rng.random() < 0.3)
+        record: dict[str, Any] = {
+            "event": f"e{t}", "k": 1, "candidates": ["a", "b"], "propensity": [0.65, 0.35],
+            "position": [0, 1] if held or rng.random() < 0.5 else [1, 0], "learner": "uniform:measure=dcg",
+        }  # fmt: skip
+        record["feedback"] = [int(rng.random() < 0.5) if p == 0 else None for p in record["position"]]
+        if t < 150:
+            record |= {"arm": "own" if held else "learner", "share": 0.3, "own": [0, 1], "expected": [0.5, 0.5]}
+        if 5 < t < 40:
+            earlier = records[t - 3]
+            record = earlier | {"event": f"e{t}", "cluster": earlier.get("cluster", earlier["event"])}
+        records.append(record)
+    log = log_from_records(records)
+    path = tmp_path / f"log.{kind}"
+    write_log(path, log)
+    source = open_source(path)
+    assert len(list(source.parts())) > 5
+    assert source.scope.holdout
+    verdict = holdout_of_log(whole_log(source), DCG())
+    assert verdict == holdout_of_log(log, DCG())
+    assert verdict is not None
+    assert verdict.visitors < verdict.lists
+    order, at = ranker("order:b,a", source.scope, measure=DCG()), np.array([1])
+    found = evaluate_source(source, [order], DCG(), checkpoints=at)
+    at = np.append(at, found.answered)
+    expected = evaluate_log(log, [policy("order:b,a", log, measure=DCG())], DCG(), checkpoints=at)
+    assert found.decisions == 200 - 34
+    close(found, expected, 1e-12)

@@ -113,7 +113,8 @@ def evaluate_log(
 ) -> Evaluation:
     """Estimate the value of policies on a log, with confidence intervals.
 
-    Only decisions with feedback on all candidates seen count, unless `partial`. The log of a `Comparison` gets its
+    Only decisions with feedback on all candidates seen count, unless `partial`. Lists that repeat an earlier one
+    for the same visitor do not count, because they were not drawn anew. The log of a `Comparison` gets its
     intervals for differences.
 
     Parameters
@@ -154,6 +155,7 @@ def evaluate_log(
     1.0
     """
     options = Options(alpha, simultaneous, regression, clip, partial)
+    log, used = _without_repeats(log, [p.ranks for p in policies])
     check_evaluable(log)
     complete = _complete(log, partial=partial)
     _check_any(bool(complete.any()), partial=partial)
@@ -164,7 +166,7 @@ def evaluate_log(
         else check_ascending("checkpoints", checkpoints, n)
     )
     fold = Fold([p.name for p in policies], measure, scope_of_log(log), options, at)
-    fold.add(log, [p.ranks for p in policies], progress)
+    fold.add(log, used, progress)
     return fold.result()
 
 
@@ -212,8 +214,8 @@ def evaluate_source(
     fold = Fold([one.name for one in rankers], measure, scope, options or Options(), at)
     if saved:
         saved.load(fold, rankers)
-        progress(fold.decisions)
-    for log in source.parts(fold.decisions):
+        progress(fold.read)
+    for log in source.parts(fold.read):
         fold.add(log, [one.ranks(log) for one in rankers])
         progress(len(log.k))
         if saved:
@@ -296,7 +298,7 @@ class Fold:
             )
             for one, other in [*((one, None) for one in range(len(self.policies))), *pairs]
         ]  # fmt: skip
-        self.decisions = self.answered = 0
+        self.read = self.decisions = self.answered = 0  # without repeats, and of these, those that count
         self._designed = True
 
     def add(
@@ -313,6 +315,10 @@ class Fold:
         progress
             Called with 1 after each policy or difference.
         """
+        self.read += len(log.k)
+        log, ranks = _without_repeats(log, ranks)
+        if not len(log.k):
+            return
         check_evaluable(log)
         self.decisions += len(log.k)
         self._designed &= all(name.startswith(DESIGNED) for name in log.learners)
@@ -357,7 +363,7 @@ class Fold:
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Return all that the decisions so far have left, by name."""
-        state = {"counts": np.array([self.decisions, self.answered, self._designed])}
+        state = {"counts": np.array([self.read, self.decisions, self.answered, self._designed])}
         for i, track in enumerate(self._tracks):
             state |= {f"{i}.stored": track.stored, f"{i}.lost": track.lost}
             if track.running is not None:
@@ -369,7 +375,7 @@ class Fold:
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Continue from the state of an equal fold. Raises ValueError if the state is not of an equal one."""
         expected = self.state()
-        if state["counts"][1] > 0:
+        if state["counts"][2] > 0:
             for i, track in enumerate(self._tracks):
                 limits = self._problems.limits(is_difference=track.other is not None)
                 track.running = est.make_running(1.0, *limits)
@@ -384,7 +390,7 @@ class Fold:
             if part.shape != state[name].shape or part.dtype != state[name].dtype:
                 raise ValueError("the state is of another evaluation")
             part[...] = state[name]
-        self.decisions, self.answered, designed = (int(n) for n in state["counts"])
+        self.read, self.decisions, self.answered, designed = (int(n) for n in state["counts"])
         self._designed = bool(designed)
 
     def _estimate(self, track: _Track) -> Estimate:
@@ -446,6 +452,15 @@ def _flat(name: str, value: Any) -> dict[str, NDArray[Any]]:
         return {name: value}
     parts = [_flat(f"{name}.{field}", getattr(value, field)) for field in value._fields]
     return {key: array for part in parts for key, array in part.items()}
+
+
+def _without_repeats(log: Log, ranks: Sequence[Ints | None]) -> tuple[Log, list[Ints | None]]:
+    """Leave out lists that repeat an earlier one for the same visitor: they count with that one."""
+    kept, used = ~log.repeats, list(ranks)
+    if kept.all():
+        return log, used
+    rows = kept[log.owner]
+    return log.select(kept), [None if r is None else r[rows] for r in used]
 
 
 def _complete(log: Log, *, partial: bool) -> NDArray[np.bool_]:

@@ -70,6 +70,7 @@ class LinesSource:
         k, shortest = 1, (1, 1)
         events, numbers, late, places = array("q"), array("q"), array("q"), array("q")
         late_numbers = array("q")
+        holdout = False
         for number, place, line in lines:
             record = self._record(number, line)
             event = record.get("event")
@@ -84,6 +85,7 @@ class LinesSource:
             candidates, seen = record["candidates"], record["k"]
             names.update(dict.fromkeys(candidates or ()))
             size = len(candidates or ())
+            holdout |= record.get("arm") is not None
             lengths.add(size)
             events.append(hash(event) & _WORD)
             numbers.append(place)
@@ -94,7 +96,7 @@ class LinesSource:
             raise ValueError(f"{self.name} contains no decision")
         self._late = self._find(file, np.array(events), np.array(numbers), late, places, late_numbers)
         ordered = np.array(sorted(lengths - {0}) or [1])
-        return Scope(len(events), tuple(names), ordered, k, shortest, *self._range)
+        return Scope(len(events), tuple(names), ordered, k, shortest, *self._range, holdout)
 
     def _unknown(self, number: int) -> ValueError:
         return ValueError(f"{self.name}, line {number}, field 'event': no decision has this name")

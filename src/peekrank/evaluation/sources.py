@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from datetime import date, timedelta
 from itertools import pairwise
 from pathlib import Path
-from typing import IO, NamedTuple, Protocol
+from typing import IO, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -106,6 +106,43 @@ def open_source(path: str | Path) -> LogSource:
     from peekrank.evaluation.jsonl_source import LinesSource
 
     return LinesSource(path)
+
+
+def whole_log(source: LogSource) -> Log:
+    """Read a whole log into memory, without features, pairs and scores."""
+    parts = [log._replace(features=None, pairs=None, scores=None) for log in source.parts()]
+    if len(parts) == 1:
+        return parts[0]
+    learners = np.cumsum([0, *(len(log.learners) for log in parts)])
+    lengths = np.concatenate([log.lengths for log in parts])
+
+    def joined(name: str) -> NDArray[Any] | None:
+        present = [getattr(log, name) for log in parts]
+        if all(part is None for part in present):
+            return None
+        for i, (log, part) in enumerate(zip(parts, present, strict=True)):
+            if part is None:  # without a holdout
+                size = len(log.k) if name in ("arms", "share") else len(log.item)
+                present[i] = np.full(size, -1 if name in ("arms", "own") else np.nan)
+        return np.concatenate(present)
+
+    numbers = ("time", "k", "item", "position", "propensity", "feedback", "feedback_time")
+    columns: dict[str, Any] = {name: joined(name) for name in (*numbers, "arms", "share", "own", "expected")}
+    clusters = None
+    if any(log.clusters is not None for log in parts):
+        none = [pl.Series("cluster", [None], pl.String).new_from_index(0, len(log.k)) for log in parts]
+        clusters = pl.concat(
+            [one if log.clusters is None else log.clusters for log, one in zip(parts, none, strict=True)]
+        )
+    return parts[0]._replace(
+        events=pl.concat([log.events for log in parts]),
+        **columns,
+        learner=np.concatenate([log.learner + first for log, first in zip(parts, learners, strict=False)]),
+        offsets=np.append(0, np.cumsum(lengths)),
+        learners=tuple(name for log in parts for name in log.learners),
+        reasons=tuple(reason for log in parts for reason in log.reasons),
+        clusters=clusters,
+    )
 
 
 def _hidden(path: Path) -> bool:
@@ -211,12 +248,13 @@ class ParquetSource:
         lengths: set[int] = set()
         events, k, shortest, latest, latest_at = _Events(), 1, (1, 1), -np.inf, ""
         first_range: tuple[float, float] | None = None
+        holdout = False
         for path in files:
             identity, source, n, start = Identity.of(path), self._source(path), 0, latest
             with _named(path, source.file):
                 present = read_schema(path).names()
                 check_columns(present, source.file)
-                wanted = [name for name in ("event", "k", "candidates", "time", *HEADER) if name in present]
+                wanted = [name for name in ("event", "k", "candidates", "time", "arm", *HEADER) if name in present]
                 for frame in read_slices(path, _SURVEYED, columns=wanted):
                     part = source._replace(first=n)
                     ends = feedback_range(frame, part)
@@ -225,7 +263,7 @@ class ParquetSource:
                         what = f"feedback is from {here}, but from {there} in {files[0].name}"
                         raise part.fault(0, "max_feedback", f"{what}; such logs must not be mixed")
                     first_range = ends
-                    table = select_typed(frame, ("event", "k", "candidates", "time"), part)
+                    table = select_typed(frame, ("event", "k", "candidates", "time", "arm"), part)
                     size = table["candidates"].list.len().fill_null(0).cast(pl.Int64)
                     shown = table["k"].fill_null(1)
                     lengths.update(size.unique().to_list())
@@ -236,6 +274,7 @@ class ParquetSource:
                     texts = table["candidates"].explode().drop_nulls().unique(maintain_order=True).to_list()
                     names.update(dict.fromkeys(texts))
                     events.add(table["event"].fill_null("").hash().to_numpy())
+                    holdout |= "arm" in table.columns and table["arm"].null_count() < len(table)
                     if "time" in table.columns:
                         times = table["time"].fill_null(np.nan).to_numpy()
                         early = times < start
@@ -254,7 +293,7 @@ class ParquetSource:
         low, high = first_range or (0.0, 1.0)
         self._range = low, high
         ordered = np.array(sorted(lengths - {0}) or [1])
-        return Scope(decisions, tuple(names), ordered, k, shortest, low, high)
+        return Scope(decisions, tuple(names), ordered, k, shortest, low, high, holdout)
 
     def _source(self, path: Path) -> Source:
         many = path.parent != self._root
