@@ -25,6 +25,7 @@ _HOMES = {
     "games.ceilings": ("factor_ceiling",),
     "games.certificate": ("certificate",),
     "games.game": ("Game",),
+    "games.lower_bounds": ("lower_bound",),
     "games.ranking": ("ranking_game",),
     "games.minimax": ("rate_of",),
     "learners": ("learner",),

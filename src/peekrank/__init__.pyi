@@ -20,6 +20,7 @@ from peekrank.games.best_factor import best_factor as best_factor
 from peekrank.games.ceilings import factor_ceiling as factor_ceiling
 from peekrank.games.certificate import certificate as certificate
 from peekrank.games.game import Game as Game
+from peekrank.games.lower_bounds import lower_bound as lower_bound
 from peekrank.games.minimax import rate_of as rate_of
 from peekrank.games.ranking import ranking_game as ranking_game
 from peekrank.learners import learner as learner
@@ -159,6 +160,7 @@ __all__ = [
     "fixed_items",
     "kernel",
     "learner",
+    "lower_bound",
     "measure",
     "play",
     "ranking_game",

@@ -23,6 +23,7 @@ from peekrank.advice.choice import (
     smallest,
 )
 from peekrank.games.ceilings import factor_ceiling
+from peekrank.games.lower_bounds import lower_bound
 from peekrank.games.rates import Rate, Verdict
 from peekrank.learners.champion import Champion
 from peekrank.measures import (
@@ -117,6 +118,8 @@ class Advice:
     factor_ceiling
         A share of the best ranking's value that no learner can exceed, if the rate is T and a share is known.
         Queries without relevant items are skipped.
+    lower_bound
+        Expected regret that no learner can avoid on some i.i.d. relevance, if a theorem gives it for `horizon`.
     """
 
     measure: str
@@ -135,6 +138,7 @@ class Advice:
     evidence: tuple[Evidence, ...] = ()
     changes: tuple[Change, ...] = ()
     factor_ceiling: float | None = None
+    lower_bound: float | None = None
 
     @property
     def vacuous(self) -> bool:
@@ -194,6 +198,9 @@ class Advice:
         ]
         if self.learner is not None:
             lines.append(("guarantee", self._guarantee_text()))
+        if self.lower_bound is not None:
+            limit = f"some i.i.d. relevance costs every learner a regret of at least {_number(self.lower_bound)}"
+            lines.append(("limit", f"{limit} (docs/theory/lower-bounds.md)"))
         measured = (("benchmark", self._stream_text()), ("few answers", self._response_rate_text()))
         lines += [(label, text) for label, text in measured if text]
         lines += [("note", note) for note in self.notes]
@@ -304,6 +311,7 @@ def advise(measure: str | Measure, m: int, k: int, horizon: int | None = None, g
             hedged=_champion(tuple(advised), p),
             guarantee=growth(choice.learner, p.shape),
             bound=choice.bound,
+            lower_bound=None if p.horizon is None else lower_bound(p.measure, p.m, p.k, p.horizon, p.grades),
             max_regret=None if p.horizon is None else p.horizon * choice.difference,
             informative_from=informative_from_round(choice, p),
             evidence=tuple(_evidence(one, p) for one in advised),
