@@ -302,6 +302,27 @@ class CanFail(Protocol):
         ...
 
 
+class Explanation(NamedTuple):
+    """Why items stand where they stand, an entry for each item.
+
+    `means` are the expected gains. `answers` is how many answers to the item there were; it is a fraction if old
+    ones fade. `parts` are named: those that add up to the means, or the width of their uncertainty.
+    """
+
+    means: Floats
+    answers: Floats
+    parts: dict[str, Floats]
+
+
+@runtime_checkable
+class ExplainsItems(Protocol):
+    """A learner that knows items by name, and can say why they stand where they stand."""
+
+    def explain(self, state: State, scores: Floats, key: int | None) -> Explanation:
+        """Explain the order of all items, given the app's scores (NaN: none) and the key of a list, if any."""
+        ...
+
+
 @runtime_checkable
 class LinearScorer(Protocol):
     """A learner whose score of an item is a weighted sum of features."""

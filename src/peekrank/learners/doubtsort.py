@@ -41,7 +41,7 @@ from peekrank.learners._shared import (
 )
 from peekrank.measures import learnable
 from peekrank.measures import measure as measure_named
-from peekrank.types import Features, Floats, Ints, Kernels, LinearMeasure, Shape
+from peekrank.types import Explanation, Features, Floats, Ints, Kernels, LinearMeasure, Shape
 
 Variant = Literal["usual", "cautious", "safe"]
 _USUAL, _CAUTIOUS, _SAFE = range(3)
@@ -83,6 +83,14 @@ def _estimate(s: DoubtSortState, item: int, prior: float) -> tuple[float, float]
     if s.variant == _CAUTIOUS:
         spread += _CAUTION * s.largest * log(np.e + rounds) / (answers + 1)
     return mean(s.items, item, prior), spread
+
+
+@kernel
+def _fill_estimates(s: DoubtSortState, means: Floats, widths: Floats) -> None:
+    """Fill in the mean gain and the confidence width of each item."""
+    prior = average(s.items, s.largest)
+    for item in range(len(means)):
+        means[item], widths[item] = _estimate(s, item, prior)
 
 
 @kernel
@@ -320,6 +328,12 @@ class DoubtSort:
             answers = state.items.answers[: len(X)]
             means = np.where(answers > 0, state.items.sums[: len(X)] / np.maximum(1, answers), state.largest / 2)
         return means
+
+    def explain(self, state: DoubtSortState, scores: Floats, key: int | None) -> Explanation:
+        """Return the mean gain of each item, and the width of its uncertainty."""
+        means, widths = np.empty(len(scores)), np.empty(len(scores))
+        _fill_estimates(state, means, widths)
+        return Explanation(means, state.items.answers[: len(scores)].copy(), {"width": widths})
 
     def bound(self, shape: Shape, horizon: int) -> None:
         """Return None: there is no bound if relevance changes. For stable relevance see `stochastic_bound`."""
