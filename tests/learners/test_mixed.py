@@ -550,7 +550,8 @@ def test_an_explanation_adds_up_to_the_means_of_a_list(saved: bool) -> None:
 
 def test_effects_shrink_the_mean_of_an_item_by_its_answers() -> None:
     """Without scores and keys, an effect is (mean of the item - average) n / (n + lambda)."""
-    agent, rng = Agent(Mixed(), m=3, k=1), np.random.default_rng(16)
+    learner, rng = Mixed(), np.random.default_rng(16)
+    agent = Agent(learner, m=3, k=1)
     grades: dict[int, list[float]] = {0: [], 1: [], 2: []}
     for _ in range(60):
         item = int(rng.integers(3))
@@ -558,7 +559,7 @@ def test_effects_shrink_the_mean_of_an_item_by_its_answers() -> None:
         grade = float(rng.random() < (0.2, 0.5, 0.8)[item])
         agent.update(agent.override(agent.rank(), order), [grade])
         grades[item].append(grade)
-    found, ratio = agent.learner.explain(agent.state, np.full(3, np.nan), None), agent.state.fit[LU]
+    found, ratio = learner.explain(agent.state, np.full(3, np.nan), None), agent.state.fit[LU]
     average = found.parts["average"][0]
     for item, given in grades.items():
         shrunk = (np.mean(given) - average) * len(given) / (len(given) + ratio)
