@@ -96,27 +96,32 @@ class Requests:
         *,
         scores: Scores | None = None,
         key: str | None = None,
+        score_version: int | None = None,
         context: ArrayLike | None = None,
         event_id: str | None = None,
         baseline: Sequence[str] | None = None,
         defer: bool = False,
         pins: Mapping[int, str] | None = None,
         blocked: Iterable[str] | None = None,
+        visitor: str | None = None,
     ) -> ApiRequest[RankReply]:
         """Rank a list: names of items, or a mapping from names to features. By default, all items of the slot.
 
-        `scores` are the app's own, by item; without `items`, their items are ranked. `key` is whom or what the
-        list is for. `pins` maps positions to items, `blocked` names items to leave out.
+        `scores` are the app's own, by item; without `items`, their items are ranked. Raise `score_version` when
+        another ranker computes them. `key` is whom or what the list is for. `pins` maps positions to items,
+        `blocked` names items to leave out. In a slot with `sticky`, the same `visitor` gets the same order.
         """
         body = {
             "event_id": event_id or uuid.uuid4().hex,
             "items": _scored_items(items, scores),
             "key": key,
+            "score_version": score_version,
             "context": None if context is None else _pack(context),
             "defer": defer,
             "baseline": None if baseline is None else list(baseline),
             "pins": None if pins is None else {str(position): name for position, name in pins.items()},
             "blocked": None if blocked is None else list(blocked),
+            "visitor": visitor,
         }
         return _request("POST", f"{_slot(slot)}/rank", RankReply, body)
 

@@ -43,7 +43,7 @@ from peekrank.service.event_log.records import (
     read_numbers,
     record_type,
 )
-from peekrank.types import LARGEST_FEATURE
+from peekrank.types import LARGEST_FEATURE, Floats, Ints
 
 _encode_request = msgspec.msgpack.Encoder().encode
 _DIGEST = 12  # bytes
@@ -89,6 +89,7 @@ class Slot:
         else:
             self._set_items(body, items)
         self._set_scores(body, items)
+        self._set_version(body, request.score_version)
         check_order(state, body, request.items)
         set_groups(state, body, items)
         set_pins(state, body, request)
@@ -96,6 +97,10 @@ class Slot:
         self._set_context(body, request.context)
         if state.config.mode == "shadow" or (begun and request.baseline is not None):
             self._set_baseline(body, request.baseline)
+        else:
+            self._set_holdout(body, request)
+            if request.visitor is not None and state.config.sticky:
+                body.visitor = bytes.fromhex(request.visitor)
         event = request.event_id or secrets.token_urlsafe(12).lstrip("-_") + "0"
         self._queue(event, state.rank(state.number + 1, self.now, event, body))
         return rank_reply(state, state.open[event], request)
@@ -168,6 +173,29 @@ class Slot:
                 "$.items",
             )
 
+    def _set_holdout(self, body: Ranked, request: messages.RankRequest) -> None:
+        """Set the app's own order, which a share of the lists shows."""
+        state, holdout = self.state, self.state.config.holdout
+        if not holdout.share:
+            return
+        body.share = holdout.share
+        if request.baseline is not None:
+            self._set_baseline(body, request.baseline)
+        elif holdout.order:
+            order = {name: n for n, name in enumerate(holdout.order)}
+            names = names_of_rows(state, body)
+            self._set_baseline(body, sorted(names, key=lambda name: order.get(name, len(order))))
+        elif request.items is None and not body.scores:
+            raise problems.invalid(
+                "baseline is missing: this slot has a holdout, which shows your order; send it as baseline, or "
+                "as items",
+                "$.baseline",
+            )
+        else:
+            names = names_of_rows(state, body)
+            scores = np.frombuffer(body.scores) if body.scores else np.zeros(len(names))
+            self._set_baseline(body, [names[row] for row in order_by_scores(scores).tolist()])
+
     def _set_baseline(self, body: Ranked, baseline: Sequence[str] | None) -> None:
         """Set the caller's order, which a slot in shadow mode returns."""
         state = self.state
@@ -212,6 +240,17 @@ class Slot:
             raise problems.invalid(
                 f"items: {self.state.agent.learner.name} does not use scores; use mixed", "$.items"
             )
+
+    def _set_version(self, body: Ranked, version: int | None) -> None:
+        """Set the version of the scores."""
+        learner = self.state.agent.learner
+        if version is None:
+            return
+        if learner.kernels.renew_score is None:
+            raise problems.invalid(
+                f"score_version: {learner.name} learns nothing about a score; use mixed", "$.score_version"
+            )
+        body.version = version
 
     def _set_key(self, body: Ranked, key: str | None) -> None:
         """Set the key of the list, unless it is a new one beyond the limit."""
@@ -349,6 +388,19 @@ def digest(request: messages.RankRequest) -> bytes:
 def _scores(items: Sequence[str | messages.Item]) -> dict[str, float]:
     """Return the scores of a call, by item."""
     return {item.id: item.score + 0.0 for item in items if not isinstance(item, str) and item.score is not None}
+
+
+def order_by_scores(scores: Floats) -> Ints:
+    """Return the items by descending score. Items without one are in the middle, and ties stay as listed.
+
+    >>> order_by_scores(np.array([0.1, np.nan, 0.2, 0.9])).tolist()
+    [3, 1, 2, 0]
+    """
+    known = np.sort(scores[~np.isnan(scores)])
+    below, above = np.searchsorted(known, scores, "left"), len(known) - np.searchsorted(known, scores, "right")
+    balance = np.where(np.isnan(scores), 0, below - above)
+    order: Ints = np.argsort(-balance, kind="stable")
+    return order
 
 
 def _check_distinct(names: list[str]) -> None:
