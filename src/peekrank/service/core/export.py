@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from peekrank.evaluation.jsonl import why_no_propensities
 from peekrank.evaluation.log import Log, log_from_records
 from peekrank.service.core.clock import SECOND
+from peekrank.service.core.compared import CLICKS
 from peekrank.service.core.events import State
 from peekrank.service.core.open_events import Event
 from peekrank.service.core.slot_state import SlotState, event_k
@@ -75,7 +76,8 @@ def _row(state: SlotState, event: Event, times: dict[str, int]) -> _Decision:
     rank = np.empty(len(rows), np.int64)
     rank[np.searchsorted(rows, read_numbers(event.shown or body.ranking))] = np.arange(len(rows))
     k = event_k(event)
-    values = state.grades(event)
+    comparison = state.comparison
+    values = state.grades(event, np.nan if comparison is None else state.missing_grade)
     top_k = np.searchsorted(rows, ranking[:k]).tolist()
     grades = {
         row: float(grade)
@@ -90,7 +92,7 @@ def _row(state: SlotState, event: Event, times: dict[str, int]) -> _Decision:
     record = {
         "event": event.id,
         "time": event.time / SECOND,
-        "learner": f"{format_spec(state.agent.learner)} @ {state.since}",
+        "learner": f"{_name(state)} @ {state.since}",
         "reason": reason or None,
         "k": k,
         "candidates": [names[row] for row in listed],
@@ -104,15 +106,25 @@ def _row(state: SlotState, event: Event, times: dict[str, int]) -> _Decision:
     return _Decision(event.number, {name: value for name, value in record.items() if value is not None})
 
 
+def _name(state: SlotState) -> str:
+    return format_spec(state.agent.learner) if state.comparison is None else state.comparison.settings.name
+
+
 def _reason(state: SlotState, propensities: Floats, is_shown: NDArray[np.bool_]) -> str:
     """Say why a decision cannot be evaluated, or return an empty text."""
     if not len(propensities):
         return why_no_propensities(state.agent.learner) or "the propensities were not known"
+    if state.comparison is not None and state.comparison.settings.examination:
+        return CLICKS
     return "the app showed an item whose propensity was zero" if (propensities[is_shown] == 0).any() else ""
 
 
 def _features(state: SlotState, event: Event) -> list[list[float]] | None:
-    """Return the features of the candidates as the learner saw them."""
+    """Return the features of the candidates as the learner saw them, or minus both ranks for a comparison."""
+    if state.comparison is not None:
+        ranks = np.argsort(read_numbers(event.body.other))
+        orders: list[list[float]] = np.column_stack([-np.arange(len(ranks)), -ranks]).astype(np.float64).tolist()
+        return orders
     if not state.config.features:
         return None
     features: list[list[float]] = state.features(event).tolist()

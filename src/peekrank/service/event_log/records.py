@@ -76,6 +76,8 @@ class Ranked(Struct, array_like=True):
         b""  # uint16, index into `items` of each document, or NOWHERE; empty if it is the document's own
     )
     trace: bytes = b""  # id of the caller's trace; empty if the call had none
+    other: bytes = b""  # uint32, the second order of a comparison, as indices into `names`, which have the first
+    exposure: bytes = b""  # float64, probability that each item of a comparison is looked at, for clicks
 
     @property
     def explored(self) -> bool:
