@@ -9,7 +9,6 @@ import pytest
 
 from helpers.enumeration import outcomes
 from peekrank import DCG
-from peekrank.evaluation import estimators as est
 from peekrank.evaluation.comparison.designs import (
     Design,
     draw_list,
@@ -21,6 +20,7 @@ from peekrank.evaluation.comparison.designs import (
 from peekrank.evaluation.comparison.evidence import SUM, Evidence, make_evidence, make_work, observe_list
 from peekrank.evaluation.comparison.forecast import forecast
 from peekrank.evaluation.comparison.settings import Settings
+from peekrank.kernels.confidence import Bound
 from peekrank.types import Floats, Ints
 
 Lists = dict[tuple[int, ...], float]
@@ -47,7 +47,9 @@ class Drawn:
         found = outcomes(lambda u: drawn(np.append(u, np.full(n, 0.5))), min(draws, 4), 12)
         self.lists: Lists = {}
         self.arms: dict[int, float] = {}
-        for (arm, *ranking), chance in found.items():  # type: ignore[misc]
+        for shown, chance in found.items():
+            assert isinstance(shown, tuple)
+            arm, ranking = shown[0], shown[1:]
             self.lists[tuple(ranking)] = self.lists.get(tuple(ranking), 0.0) + chance
             self.arms[arm] = self.arms.get(arm, 0.0) + chance
         assert planned == pytest.approx(self.exposure, abs=1e-11)
@@ -196,7 +198,7 @@ def test_evidence_is_a_supermartingale(k: int, union: bool) -> None:
         assert above <= 1 + 1e-12
 
 
-def _log_evidence(bound: est.Bound, mean: float) -> float:
+def _log_evidence(bound: Bound, mean: float) -> float:
     parts = bound.weights + bound.rates * (bound.sums - bound.observed[0] * mean) - bound.costs * bound.squares
     return float(np.log(np.exp(parts).sum()))
 

@@ -43,12 +43,12 @@ def slot(text: str) -> SlotConfig:
     return parse_config(Document(f"[slots.home]\n{text}", "service.toml")).slots[0]
 
 
-def orders(n: int, *, fixed: bool = False) -> tuple[list[str], list[str]]:
+def orders(n: int, *, fixed: bool = False) -> list[list[str]]:
     """The first order sorts by what people like, the second mixes items 1 and 4 up."""
     size = 8 if fixed else 3 + n % 6
     first = NAMES[:size]
     other = [3, 1, 2, 0, *range(4, 8)] if n % 5 else list(range(8))
-    return first, [NAMES[i] for i in other if i < size]
+    return [first, [NAMES[i] for i in other if i < size]]
 
 
 def live(it: Service, clock: SetClock, first: int, last: int, *, fixed: bool = False) -> list[RankReply]:
@@ -142,14 +142,14 @@ def test_a_slot_says_what_a_comparison_without_a_service_says(tmp_path: Path) ->
     rng = np.random.default_rng(0)
     for n in range(300):
         a, b = orders(n)
-        shown, reply = own.rank(a, b), it.rank("home", RankRequest(event_id=f"e{n}", orders=(a, b)))
+        shown, reply = own.rank(a, b), it.rank("home", RankRequest(event_id=f"e{n}", orders=[a, b]))
         assert reply.ranking == list(shown.items)
         assert not reply.explored
         body = it._manager.slots["home"].state.open[f"e{n}"].body
-        assert read_floats(body.propensities)[[a.index(name) for name in shown.items]].tolist() == (
+        assert read_floats(body.propensities)[[a.index(str(name)) for name in shown.items]].tolist() == (
             shown.propensities.tolist()
         )
-        answers = [float(rng.random() < LIKED[name]) for name in shown.items[:2]]
+        answers: list[float | None] = [float(rng.random() < LIKED[str(name)]) for name in shown.items[:2]]
         it.feedback(f"e{n}", FeedbackRequest(answers))
         clock.now += 101.0
         it.close_due_events()
@@ -181,15 +181,15 @@ def test_the_reply_before_the_first_list(tmp_path: Path) -> None:
     [
         ({}, "orders is missing"),
         ({"items": ["a"]}, "items: this slot compares the two orders of a call"),
-        ({"orders": (["a", "b"], ["a", "b"]), "baseline": ["a"]}, "baseline: this slot compares"),
-        ({"orders": (["a", "b"], ["a", "b"]), "pins": {1: "a"}}, "pins: this slot compares"),
-        ({"orders": (["a", "b"], ["a", "b"]), "blocked": []}, "blocked: this slot compares"),
-        ({"orders": (["a", "b"], ["a", "b"]), "key": "k"}, "key: this slot compares"),
-        ({"orders": (["a", "b"], ["a", "c"])}, "orders: 'c' is in the second order only"),
-        ({"orders": (["a", "b"], ["a"])}, "orders: 'b' is in the first order only"),
-        ({"orders": (["a", "b"], ["a", "b", "a"])}, "orders: 'a' appears twice in the second order"),
-        ({"orders": (["a", "b", "a"], ["a", "b"])}, "items: 'a' appears twice"),
-        ({"orders": ([f"{n}" for n in range(101)],) * 2}, "items of a list: the limit is 100"),
+        ({"orders": [["a", "b"], ["a", "b"]], "baseline": ["a"]}, "baseline: this slot compares"),
+        ({"orders": [["a", "b"], ["a", "b"]], "pins": {1: "a"}}, "pins: this slot compares"),
+        ({"orders": [["a", "b"], ["a", "b"]], "blocked": []}, "blocked: this slot compares"),
+        ({"orders": [["a", "b"], ["a", "b"]], "key": "k"}, "key: this slot compares"),
+        ({"orders": [["a", "b"], ["a", "c"]]}, "orders: 'c' is in the second order only"),
+        ({"orders": [["a", "b"], ["a"]]}, "orders: 'b' is in the first order only"),
+        ({"orders": [["a", "b"], ["a", "b", "a"]]}, "orders: 'a' appears twice in the second order"),
+        ({"orders": [["a", "b", "a"], ["a", "b"]]}, "items: 'a' appears twice"),
+        ({"orders": [[f"{n}" for n in range(101)]] * 2}, "items of a list: the limit is 100"),
     ],
 )
 def test_invalid_calls_change_nothing(tmp_path: Path, request_: dict[str, Any], said: str) -> None:
@@ -205,7 +205,7 @@ def test_invalid_calls_change_nothing(tmp_path: Path, request_: dict[str, Any], 
 def test_orders_are_for_slots_that_compare(tmp_path: Path) -> None:
     it, _ = service(tmp_path)
     with pytest.raises(Problem, match="orders: this slot has a learner"):
-        it.rank("home", RankRequest(orders=(["a"], ["a"])))
+        it.rank("home", RankRequest(orders=[["a"], ["a"]]))
     it.close()
 
 
@@ -213,9 +213,9 @@ def test_items_have_a_limit(tmp_path: Path) -> None:
     it, _ = service(tmp_path, slot(UNION))
     for n in range(4):
         names = [f"{n}-{i}" for i in range(25)]
-        it.rank("home", RankRequest(orders=(names, names[::-1])))
+        it.rank("home", RankRequest(orders=[names, names[::-1]]))
     with pytest.raises(Problem, match="compare.regression = 'mean'"):
-        it.rank("home", RankRequest(orders=(["x"], ["x"])))
+        it.rank("home", RankRequest(orders=[["x"], ["x"]]))
     it.close()
 
 
@@ -224,7 +224,9 @@ def test_new_settings_start_from_scratch_but_new_names_do_not(tmp_path: Path) ->
     live(it, clock, 0, 60)
     it.close()
     for text, kept in ((UNION.replace("'new'", "'newer'"), True), (UNION + "mode = 'coin'", False)):
-        again = Service(it.config.__class__((slot(text),), store=it.config.store, limits=it.config.limits), clock=clock)
+        again = Service(
+            it.config.__class__((slot(text),), store=it.config.store, limits=it.config.limits), clock=clock
+        )
         again.start()
         found = again.slot("home").comparison
         assert found is not None

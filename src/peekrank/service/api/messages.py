@@ -158,9 +158,9 @@ class RankRequest(Message, frozen=True):
         described("Items to leave out of this list, beside those that the slot's rules block."),
     ] = None
     orders: Annotated[
-        tuple[
-            Annotated[list[ItemId], Meta(min_length=1, max_length=MAX_ITEMS)],
-            Annotated[list[ItemId], Meta(min_length=1, max_length=MAX_ITEMS)],
+        Annotated[
+            list[Annotated[list[ItemId], Meta(min_length=1, max_length=MAX_ITEMS)]],
+            Meta(min_length=2, max_length=2),
         ]
         | None,
         described(

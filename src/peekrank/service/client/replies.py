@@ -39,6 +39,7 @@ class EventReply:
     grades: dict[str, float | None]
     learned: bool
     deadline: float | None = None
+    ignored: int = 0
 
 
 @dataclass(frozen=True, slots=True)
