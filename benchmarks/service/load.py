@@ -91,9 +91,6 @@ class Nothing:
     def items(self, slot: str, *, after: str = "", limit: int = 100) -> ItemsReply:
         raise NotImplementedError
 
-    def secret(self) -> bytes:
-        return bytes(32)
-
     def stats(self) -> StatsReply:
         return StatsReply("owner")
 

@@ -321,6 +321,12 @@ class ChangedReply(Reply, frozen=True):
     sequence: Annotated[int, described("Number of the latest record in the log.")] = 0
 
 
+class ReloadReply(Reply, frozen=True):
+    """What a reload of the configuration changed."""
+
+    changed: Annotated[list[str], described("A line for each field. Empty if the file has not changed.")] = []
+
+
 class Interval(Reply, frozen=True):
     """An estimate with an anytime confidence interval: it stays valid however often you look."""
 

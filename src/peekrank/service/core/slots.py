@@ -63,7 +63,7 @@ class Slot:
     """
 
     def __init__(self, state: SlotState, limits: LimitsConfig) -> None:
-        self.state, self._limits = state, limits
+        self.state, self.limits = state, limits
         self.pending: list[Record] = []  # applied, and not yet in the store
         self.now = 0  # time of the next record
 
@@ -82,8 +82,8 @@ class Slot:
     def rank(self, request: messages.RankRequest, begun: Ranked | None = None) -> RankReply:
         """Rank a list for a new event. A rerank call has begun its record."""
         state = self.state
-        if len(state.open) >= self._limits.max_open_events:
-            raise problems.too_many_open(state.slot, self._limits.max_open_events)
+        if len(state.open) >= self.limits.max_open_events:
+            raise problems.too_many_open(state.slot, self.limits.max_open_events)
         body = begun or Ranked(digest(request), request.defer, state.config.k)
         if state.comparison is not None:
             self._set_orders(state.comparison, body, request)
@@ -175,8 +175,8 @@ class Slot:
         body.added = unknown
 
     def _check_room(self, n_new: int) -> None:
-        if len(self.state.items) + n_new > self._limits.max_items:
-            raise problems.too_large("items of a slot", self._limits.max_items)
+        if len(self.state.items) + n_new > self.limits.max_items:
+            raise problems.too_large("items of a slot", self.limits.max_items)
 
     def _check_all_items(self, items: Sequence[str | messages.Item]) -> None:
         """Raise a `Problem` unless the list has all items, for a learner that always ranks all of them."""
@@ -243,7 +243,7 @@ class Slot:
             hint = "set cells" if learner.name == "mixed" else "use mixed and set cells"
             example = 'learner = "mixed:cells=10000"'
             raise problems.invalid(f"key: this slot learns nothing per key; {hint}, {example}", "$.key")
-        if key in state.keys or len(state.keys) < self._limits.max_keys:
+        if key in state.keys or len(state.keys) < self.limits.max_keys:
             body.key = key
 
     def _set_context(self, body: Ranked, context: Any) -> None:
