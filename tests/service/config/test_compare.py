@@ -20,7 +20,7 @@ def test_every_field_can_be_configured() -> None:
     assert compare_of(PLAIN) is None
     assert compare_of(PLAIN + "[slots.home.compare]") == CompareConfig()
     text = "names = ['bm25', 'model']\nmode = 'union'\npartial = true\nregression = 'mean'\noutside = 0.3\n"
-    expected = CompareConfig(("bm25", "model"), "union", 0.3, (), True, "mean")  # noqa: FBT003
+    expected = CompareConfig(("bm25", "model"), "union", 0.3, (), True, "mean")
     assert compare_of(PLAIN + "[slots.home.compare]\n" + text) == expected
     clicks = compare_of(PLAIN + "[slots.home.compare]\nmode = 'coin'\nexamination = [1, 0.5, 0.25]")
     assert clicks == CompareConfig(mode="coin", examination=(1, 0.5, 0.25))
@@ -54,7 +54,7 @@ def test_every_field_can_be_configured() -> None:
     ],
 )
 def test_mistakes_give_line_and_reason(slot: str, compare: str, said: str) -> None:
-    with pytest.raises(ValueError, match="service.toml") as error:
+    with pytest.raises(ValueError, match=r"service\.toml") as error:
         compare_of(f"{PLAIN}{slot}\n[slots.home.compare]\n{compare}")
     assert said in str(error.value)
 

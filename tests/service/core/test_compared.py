@@ -153,7 +153,7 @@ def test_a_slot_says_what_a_comparison_without_a_service_says(tmp_path: Path) ->
         it.feedback(f"e{n}", FeedbackRequest(answers))
         clock.now += 101.0
         it.close_due_events()
-        own.update(shown.event, answers)
+        own.update(shown.event, np.array(answers, np.float64))
     verdict, found = own.verdict(), it.slot("home").comparison
     assert found is not None
     assert (found.difference, found.low, found.high) == (verdict.difference, verdict.low, verdict.high)
@@ -214,7 +214,7 @@ def test_items_have_a_limit(tmp_path: Path) -> None:
     for n in range(4):
         names = [f"{n}-{i}" for i in range(25)]
         it.rank("home", RankRequest(orders=[names, names[::-1]]))
-    with pytest.raises(Problem, match="compare.regression = 'mean'"):
+    with pytest.raises(Problem, match=r"compare\.regression = 'mean'"):
         it.rank("home", RankRequest(orders=[["x"], ["x"]]))
     it.close()
 

@@ -15,6 +15,7 @@ from peekrank.engine.rules import AtMost
 from peekrank.service.api.messages import FeedbackRequest, RankRequest
 from peekrank.service.api.problems import Problem
 from peekrank.service.config import Config, KeyConfig, LimitsConfig, ServerConfig, SlotConfig, StoreConfig
+from peekrank.service.config.compare import CompareConfig
 from peekrank.service.config.rules import RulesConfig
 from peekrank.service.core.audit import audit_slot
 from peekrank.service.core.reload import changes
@@ -60,6 +61,7 @@ UNSAFE: dict[str, Any] = {
     "context": 1,
     "features_from": "registry",
     "item_effects": 1,
+    "compare": CompareConfig(),
 }
 
 

@@ -205,6 +205,7 @@ class ProblemReply:
     title: str
     status: int
     detail: str
+    message: str
     field: str | None = None
     retry_after: float | None = None
 

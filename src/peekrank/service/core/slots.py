@@ -96,9 +96,9 @@ class Slot:
     def _set_orders(self, comparison: Comparison, body: Ranked, request: messages.RankRequest) -> None:
         """Set the two orders of a list of a slot that compares."""
         self._set_list(body, set_orders(body, request))
-        if comparison.count_items(body.names) > self._limits.max_items:
+        if comparison.count_items(body.names) > self.limits.max_items:
             hint = "; for items that rarely come back, set compare.regression = 'mean'"
-            raise problems.too_large(f"items of a slot{hint}", self._limits.max_items)
+            raise problems.too_large(f"items of a slot{hint}", self.limits.max_items)
 
     def _set_learner_list(self, body: Ranked, request: messages.RankRequest, *, is_rerank: bool) -> None:
         """Set everything that the learner of a slot needs for a list."""
