@@ -191,6 +191,30 @@ def test_any_rules_together_have_the_propensities_that_enumeration_finds(seed: i
             assert could_lose(shown, own, measure_of(learner)) <= rules.leash + 1e-12
 
 
+@pytest.mark.parametrize(("learner", "rules"), cases())
+def test_expected_weights_are_those_of_enumeration(learner: Learner, rules: Rules) -> None:
+    """The mean weight of each item over all lists, for a measure that ends at position k."""
+    call = call_of(learner, rules)
+    for k, rounds in ((1, 0), (2, 4), (3, 25), (M, 7)):
+        if rules.explore_at is not None and rules.explore_at > k:
+            continue
+        agent = lived(learner, k, rules, rounds)
+        items = [item for item in range(M) if item not in rules.blocked]
+        expected = np.empty(len(items))
+        found, decisions = law(agent, **call, expected=expected)
+        measure, n = measure_of(learner), len(items)
+        weights = measure.discount(n).astype(float)
+        below = 0.0 if measure.higher_is_better else float(weights[min(k, n - 1)])
+        weights[:k] -= below
+        exact = [
+            sum(p * weights[shown.index(item)] for shown, p in found.items() if item in shown[:k])
+            for item in items
+        ]
+        np.testing.assert_allclose(expected, exact, atol=1e-9)
+        seen = [sum(p for shown, p in found.items() if item in shown[:k]) for item in items]
+        np.testing.assert_allclose(decisions[0].propensities, seen, atol=1e-9)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_the_leash_takes_the_first_step_that_obeys(seed: int) -> None:
     """The list without exploration is the one that sorting all items anew at each step finds."""

@@ -147,7 +147,10 @@ class RankRequest(Message, frozen=True):
     ] = False
     baseline: Annotated[
         Annotated[list[ItemId], Meta(min_length=1, max_length=MAX_ITEMS)] | None,
-        described("The order that the app would show without the service. A slot in shadow mode returns it."),
+        described(
+            "The order that the app would show without the service. A slot in shadow mode returns it, and one "
+            "with a holdout returns it for a share of the lists."
+        ),
     ] = None
     pins: Annotated[
         dict[Annotated[int, Meta(ge=1, le=MAX_ITEMS)], ItemId] | None,
@@ -165,6 +168,13 @@ class RankRequest(Message, frozen=True):
         | None,
         described(
             "Instead of `items`, for a slot that compares two rankers: the same items in the order of each."
+        ),
+    ] = None
+    visitor: Annotated[
+        ItemId | None,
+        described(
+            "Who sees the list, such as a session or an account. In a slot with `sticky`, the same visitor gets "
+            "the same order. The service stores only a keyed hash."
         ),
     ] = None
 
@@ -386,6 +396,33 @@ class Comparison(Reply, frozen=True):
     forecast: Annotated[str, described("The same in words.")] = ""
 
 
+class Holdout(Reply, frozen=True):
+    """How much better the learner is than the app's own order, by a share of the lists that show this order.
+
+    Both intervals are valid at every look, and hold together with the stated probability.
+    """
+
+    share: Annotated[float, described("Share of new lists that show the app's own order.")]
+    lists: Annotated[int, described("Lists whose feedback is final and in the analysis, with all answers.")]
+    held: Annotated[int, described("Of these, lists in the app's own order.")]
+    better: Literal["learner", "own", "undecided"]
+    verdict: Annotated[str, described("The result in words.")]
+    difference: Annotated[
+        Interval | None,
+        described("Value per list, of the first k positions: learner minus own order. null before the first."),
+    ] = None
+    two_samples: Annotated[
+        Interval | None,
+        described("The same from the plain means of both kinds of lists, which needs no assumption."),
+    ] = None
+    agrees: Annotated[
+        bool, described("Whether the two intervals overlap. If not, answers probably depend on the position.")
+    ] = True
+    remaining: Annotated[
+        int | None, described("Further lists that a verdict is likely to need, or null if unknown or decided.")
+    ] = None
+
+
 class Alarm(Reply, frozen=True):
     """An active alarm."""
 
@@ -442,6 +479,7 @@ class SlotReply(Reply, frozen=True):
     ] = []
     members: list[Member] = []
     comparison: Annotated[Comparison | None, described("For a slot that compares two rankers.")] = None
+    holdout: Annotated[Holdout | None, described("The holdout, or null if there has been none.")] = None
     alarms: list[Alarm] = []
     minutes: Annotated[list[Minute], described("Traffic of the last hour, latest minute last.")] = []
 

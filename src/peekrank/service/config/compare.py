@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _OF_LEARNERS = (
     "learner", "items", "new_items", "retired_items", "features", "context", "features_from", "item_effects",
-    "mode", "rules", "rerank",
+    "mode", "rules", "rerank", "holdout", "sticky", "max_visitors",
 )  # fmt: skip
 _PROBE = 1000  # length of a list with which settings are checked
 

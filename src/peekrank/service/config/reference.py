@@ -9,6 +9,7 @@ from typing import Any, get_args, get_type_hints
 
 from peekrank.service.config import KeyConfig, LimitsConfig, RerankConfig, ServerConfig, SlotConfig, StoreConfig
 from peekrank.service.config.compare import CompareConfig
+from peekrank.service.config.holdout import HoldoutConfig
 from peekrank.service.config.rules import RulesConfig
 
 TABLES: dict[str, type[Any]] = {
@@ -52,6 +53,6 @@ def _default(value: Any) -> str:
         return f"`{str(value).lower()}`"
     if isinstance(value, tuple):
         return f"`{json.dumps(value)}`"
-    if value is None or isinstance(value, RulesConfig):
+    if value is None or isinstance(value, RulesConfig | HoldoutConfig):
         return "none"
     return f'`"{value}"`' if isinstance(value, str) else f"`{value:_}`"

@@ -19,7 +19,7 @@ from peekrank.service.config import Config, LimitsConfig, SlotConfig
 from peekrank.service.core.clock import SECOND, Clock
 from peekrank.service.core.open_events import Event
 from peekrank.service.core.reload import changes, check
-from peekrank.service.core.rerank import Traces
+from peekrank.service.core.rerank import Texts, Traces
 from peekrank.service.core.slot_state import SlotState
 from peekrank.service.core.slots import Slot
 from peekrank.service.core.snapshots import catch_up, check_digest, replay, take_checked_snapshot
@@ -52,6 +52,7 @@ class SlotManager:
         self.snapshots: dict[str, int] = {}  # number of the last record in the latest snapshot
         self.traces = Traces()
         self.following = False  # whether another process owns the log
+        self._texts: Texts | None = None
 
     # From the log
 
@@ -177,6 +178,12 @@ class SlotManager:
         if records:
             self._store.append(records)
         self._clock.jumped = 0
+
+    def visitor(self, text: str) -> str:
+        """Return the keyed hash of a visitor in hexadecimal digits. Raises StoreError if the store fails."""
+        if self._texts is None:
+            self._texts = Texts(self._store.secret())
+        return self._texts.visitor(text).hex()
 
     # Slots and events
 

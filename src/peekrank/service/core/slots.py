@@ -45,7 +45,7 @@ from peekrank.service.event_log.records import (
     read_numbers,
     record_type,
 )
-from peekrank.types import LARGEST_FEATURE
+from peekrank.types import LARGEST_FEATURE, Floats, Ints
 
 _encode_request = msgspec.msgpack.Encoder().encode
 _DIGEST = 12  # bytes
@@ -120,6 +120,10 @@ class Slot:
         self._set_context(body, request.context)
         if state.config.mode == "shadow" or (is_rerank and request.baseline is not None):
             self._set_baseline(body, request.baseline)
+        else:
+            self._set_holdout(body, request)
+            if request.visitor is not None and state.config.sticky:
+                body.visitor = bytes.fromhex(request.visitor)
 
     def _set_list(self, body: Ranked, items: Sequence[str | messages.Item] | None) -> None:
         """Set the items of a list that brings its own."""
@@ -188,6 +192,29 @@ class Slot:
                 "items, or use a learner whose items may change, such as doubtsort",
                 "$.items",
             )
+
+    def _set_holdout(self, body: Ranked, request: messages.RankRequest) -> None:
+        """Set the app's own order, which a share of the lists shows."""
+        state, holdout = self.state, self.state.config.holdout
+        if not holdout.share:
+            return
+        body.share = holdout.share
+        if request.baseline is not None:
+            self._set_baseline(body, request.baseline)
+        elif holdout.order:
+            order = {name: n for n, name in enumerate(holdout.order)}
+            names = names_of_rows(state, body)
+            self._set_baseline(body, sorted(names, key=lambda name: order.get(name, len(order))))
+        elif request.items is None and not body.scores:
+            raise problems.invalid(
+                "baseline is missing: this slot has a holdout, which shows your order; send it as baseline, or "
+                "as items",
+                "$.baseline",
+            )
+        else:
+            names = names_of_rows(state, body)
+            scores = np.frombuffer(body.scores) if body.scores else np.zeros(len(names))
+            self._set_baseline(body, [names[row] for row in order_by_scores(scores).tolist()])
 
     def _set_baseline(self, body: Ranked, baseline: Sequence[str] | None) -> None:
         """Set the caller's order, which a slot in shadow mode returns."""
@@ -370,6 +397,19 @@ def digest(request: messages.RankRequest) -> bytes:
 def _scores(items: Sequence[str | messages.Item]) -> dict[str, float]:
     """Return the scores of a call, by item."""
     return {item.id: item.score + 0.0 for item in items if not isinstance(item, str) and item.score is not None}
+
+
+def order_by_scores(scores: Floats) -> Ints:
+    """Return the items by descending score. Items without one are in the middle, and ties stay as listed.
+
+    >>> order_by_scores(np.array([0.1, np.nan, 0.2, 0.9])).tolist()
+    [3, 1, 2, 0]
+    """
+    known = np.sort(scores[~np.isnan(scores)])
+    below, above = np.searchsorted(known, scores, "left"), len(known) - np.searchsorted(known, scores, "right")
+    balance = np.where(np.isnan(scores), 0, below - above)
+    order: Ints = np.argsort(-balance, kind="stable")
+    return order
 
 
 def _check_distinct(names: list[str]) -> None:
