@@ -184,6 +184,7 @@ def test_the_reply_before_the_first_list(tmp_path: Path) -> None:
         ({"orders": [["a", "b"], ["a", "b"]], "baseline": ["a"]}, "baseline: this slot compares"),
         ({"orders": [["a", "b"], ["a", "b"]], "pins": {1: "a"}}, "pins: this slot compares"),
         ({"orders": [["a", "b"], ["a", "b"]], "blocked": []}, "blocked: this slot compares"),
+        ({"orders": [["a", "b"], ["a", "b"]], "score_version": 2}, "score_version: this slot compares"),
         ({"orders": [["a", "b"], ["a", "b"]], "key": "k"}, "key: this slot compares"),
         ({"orders": [["a", "b"], ["a", "c"]]}, "orders: 'c' is in the second order only"),
         ({"orders": [["a", "b"], ["a"]]}, "orders: 'b' is in the first order only"),

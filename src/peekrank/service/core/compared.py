@@ -25,7 +25,7 @@ def new_comparison(config: SlotConfig, key: int) -> Comparison | None:
 
 def set_orders(body: Ranked, request: messages.RankRequest) -> Sequence[str]:
     """Set the second order of a call, and return the first. Raises a `Problem` if the call is no comparison."""
-    for name in ("items", "context", "key", "baseline", "pins", "blocked"):
+    for name in ("items", "context", "key", "baseline", "pins", "blocked", "score_version"):
         if getattr(request, name) is not None:
             raise problems.invalid(
                 f"{name}: this slot compares the two orders of a call; send orders", f"$.{name}"
