@@ -165,6 +165,9 @@ class Kernels(NamedTuple):
 
     `counts_rounds` says that ``rank`` changes the persistent state, if only by counting rounds. Such a learner
     cannot be rebuilt from feedback alone.
+
+    `inline` says that loops over many rounds inline all kernels. This saves up to a third of the time of a short
+    round. With a hundred kernels it saves a tenth, and compiling takes twice as long.
     """
 
     rank: Callable[[State, Features, Floats, Ints, Floats], None]
@@ -179,6 +182,7 @@ class Kernels(NamedTuple):
     set_scores: Callable[[State, Floats, Ints], None] | None = None
     mixture: Callable[[State, Features, int, int, Floats], None] | None = None
     component: Callable[[State, int, int, Ints], bool] | None = None
+    inline: bool = True
 
 
 @runtime_checkable
