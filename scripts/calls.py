@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, get_args, get_origin
 
 from peekrank.service.api.openapi import openapi
 from peekrank.service.api.problems import PROBLEM_TYPES
@@ -64,8 +64,11 @@ def _section(endpoint: Endpoint) -> list[str]:
 
 
 def _names(body: Any) -> str:
-    bodies = getattr(body, "__args__", (body,))
-    return " or ".join(f"[{one.__name__}](#{one.__name__.lower()})" for one in bodies)
+    if get_origin(body) is list:
+        return f"a list of {_names(get_args(body)[0])}"
+    if bodies := get_args(body):
+        return " or ".join(map(_names, bodies))
+    return f"[{body.__name__}](#{body.__name__.lower()})"
 
 
 def _body(name: str, schema: dict[str, Any]) -> list[str]:

@@ -42,6 +42,7 @@ def test_the_unit_starts_what_there_is_and_keeps_to_its_folders() -> None:
     words = shlex.split(service["ExecStart"])
     assert words == ["/opt/peekrank/bin/peekrank", "serve", "/etc/peekrank/service.toml"]
     assert shlex.split(service["ExecStartPre"]) == [*words, "--check"]
+    assert service["ExecReload"] == "/bin/kill -HUP $MAINPID"
     assert service["StateDirectory"] == service["CacheDirectory"] == "peekrank"
     assert service["Environment"] == "NUMBA_CACHE_DIR=/var/cache/peekrank"
     assert service["DynamicUser"] == service["NoNewPrivileges"] == "yes"

@@ -173,7 +173,7 @@ def test_numbers_that_are_not_finite_are_an_error(train: Path, tmp_path: Path, s
     raw = path.read_bytes()
     path.write_bytes(raw.replace(np.float32(4).tobytes(), np.float32(np.nan).tobytes()))
     message = refused(path, "--scaling", scaling, "--json", tmp_path / "a.json")
-    assert message == "a.peek: query 7, document 2: feature 2 is nan, which is not finite"
+    assert message == "a.peek: query 7, document 2: feature 2 is nan: must be a number up to 3.4e38"
     assert not (tmp_path / "a.json").exists()
     if scaling == "global":
         assert refused(train, "--scaling", "global", "--train", path) == message

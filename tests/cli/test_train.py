@@ -134,7 +134,7 @@ def test_an_interruption_says_what_is_kept(monkeypatch: pytest.MonkeyPatch) -> N
         (["--measure", "ndgc"], "unknown measure 'ndgc'"),
         (["--scaling", "cubic"], "scaling = 'cubic'"),
         (["--test", "nowhere.txt"], "nowhere.txt"),
-        (["--test", "wide.txt"], "wide.txt: has 5 features: must have 4 like the training part"),
+        (["--test", "wide.txt"], "wide.txt, line 1: feature id 5 is above 4"),
         (["--test", "from-zero.txt"], "from-zero.txt, line 1"),
         (["rtop1f"], "rtop1f learns about fixed items, not from features"),
     ],
@@ -212,7 +212,7 @@ def test_numbers_that_are_not_finite_are_not_learned_from() -> None:
     raw = Path("train.peek").read_bytes()
     value = read_letor("train.txt").features[0, 2]
     Path("train.peek").write_bytes(raw.replace(value.tobytes(), np.float32(np.nan).tobytes(), 1))
-    assert "query 5, document 1: feature 3 is nan, which is not finite" in refused(
+    assert "query 5, document 1: feature 3 is nan: must be a number up to 3.4e38" in refused(
         "train", "train.peek", *QUICK[2:], "--scaling", "global"
     )
     assert not Path("trained").exists()

@@ -130,13 +130,15 @@ def test_columns_are_read_from_json_only_if_they_fit() -> None:
     written = columns_as_json(columns)
     written[1]["categories"] = list(written[1]["categories"])
     assert columns_from_json(written, 4) == columns
-    for change in (
+    changes: list[dict[str, Any]] = [
         {"name": 3}, {"filled": 1}, {"indicator": None}, {"median": float("nan")}, {"median": 1e39},
         {"median": "0"}, {"categories": []}, {"categories": "ab"}, {"categories": ["x", "x"]},
         {"categories": [1, 2]}, {"more": 1}, {"name": "a"},
-    ):  # fmt: skip
+    ]  # fmt: skip
+    for change in changes:
         with pytest.raises(ValueError, match="has columns that"):
             columns_from_json([written[0], {**written[1], **change}], 4)
-    for value in (None, 3, [3], [[]], [written[0]], {"a": 1}, written[1:]):
+    values: list[Any] = [None, 3, [3], [[]], [written[0]], {"a": 1}, written[1:]]
+    for value in values:
         with pytest.raises(ValueError, match="has columns that"):
             columns_from_json(value, 4)

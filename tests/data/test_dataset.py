@@ -71,8 +71,8 @@ def test_the_first_number_that_is_not_finite_is_named(value: float) -> None:
     data = dataset(np.ones((6, 3)), np.zeros(6, np.float32), [2, 3, 1])._replace(queries=np.array([9, 5, 7]))
     check_finite(data, "x")
     data.relevance[5] = value
-    with pytest.raises(ValueError, match=f"^x: query 7, document 1: relevance is {value}, which is not finite"):
+    with pytest.raises(ValueError, match=f"^x: query 7, document 1: relevance is {value}: must be"):
         check_finite(data, "x")
     data.features[4, 1] = data.features[4, 2] = data.features[5, 0] = value
-    with pytest.raises(ValueError, match=f"^x: query 5, document 3: feature 2 is {value}, which is not finite"):
+    with pytest.raises(ValueError, match=f"^x: query 5, document 3: feature 2 is {value}: must be"):
         check_finite(data, "x")

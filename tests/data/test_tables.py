@@ -81,7 +81,7 @@ def test_without_queries_and_relevance() -> None:
         (([[1.0]], [-1]), "relevance must be a number for every document, 0 or more"),
         (([[1.0]], [np.nan]), "relevance must be a number for every document, 0 or more"),
         (([[1.0]], [1], [1.5]), "queries are float64: must be whole numbers or strings"),
-        (([[np.inf]], [1], [1]), "a table: query 1, document 1: feature 1 is inf, which is not finite"),
+        (([[np.inf]], [1], [1]), "a table: query 1, document 1: feature 1 is inf: must be a number up to 3.4e38"),
         (([[1e300]], [1], [1]), "feature 1 is inf"),
         (([[1.0]], "sold"), "relevance = 'sold' names a column, but the table is not a data frame"),
         ((pd.DataFrame(COLUMNS), "sald"), "has no column 'sald' for relevance: .*sold"),

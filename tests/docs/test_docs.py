@@ -66,6 +66,9 @@ def test_commands_of_a_page_run_one_after_the_other(
     Path("votes.soc").write_text("# NUMBER ALTERNATIVES: 4\n2: 1,2,3,4\n1: 3,1,2,4\n")
     Path("train.txt").write_text(letor_text(30, 1))
     Path("test.txt").write_text(letor_text(10, 2))
+    Path("shop.csv").write_text(
+        "search,sku,sold,price,brand\nshoes,a7,1,10,Ox\nshoes,b1,0,,Elk\nhats,c3,2,20,Elk\n"
+    )
     for command in COMMANDS[page]:
         if can_run(words := arguments(command)):
             done = peekrank(*words)

@@ -191,6 +191,30 @@ def test_any_rules_together_have_the_propensities_that_enumeration_finds(seed: i
             assert could_lose(shown, own, measure_of(learner)) <= rules.leash + 1e-12
 
 
+@pytest.mark.parametrize(("learner", "rules"), cases())
+def test_expected_weights_are_those_of_enumeration(learner: Learner, rules: Rules) -> None:
+    """The mean weight of each item over all lists, for a measure that ends at position k."""
+    call = call_of(learner, rules)
+    for k, rounds in ((1, 0), (2, 4), (3, 25), (M, 7)):
+        if rules.explore_at is not None and rules.explore_at > k:
+            continue
+        agent = lived(learner, k, rules, rounds)
+        items = [item for item in range(M) if item not in rules.blocked]
+        expected = np.empty(len(items))
+        found, decisions = law(agent, **call, expected=expected)
+        measure, n = measure_of(learner), len(items)
+        weights = measure.discount(n).astype(float)
+        below = 0.0 if measure.higher_is_better else float(weights[min(k, n - 1)])
+        weights[:k] -= below
+        exact = [
+            sum(p * weights[shown.index(item)] for shown, p in found.items() if item in shown[:k])
+            for item in items
+        ]
+        np.testing.assert_allclose(expected, exact, atol=1e-9)
+        seen = [sum(p for shown, p in found.items() if item in shown[:k]) for item in items]
+        np.testing.assert_allclose(decisions[0].propensities, seen, atol=1e-9)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_the_leash_takes_the_first_step_that_obeys(seed: int) -> None:
     """The list without exploration is the one that sorting all items anew at each step finds."""
@@ -203,20 +227,19 @@ def test_the_leash_takes_the_first_step_that_obeys(seed: int) -> None:
         ranking = rng.permutation(n)
         answers = (rng.random(n) < np.linspace(0.9, 0.1, n))[ranking].astype(float)
         for one in (free, agent):
-            call = {"groups": np.arange(n) % 4} if one is agent and group else {}
-            order = {"available": range(n)} if one is agent else {}
-            one.update(one.override(one.rank(**order, **call), ranking), answers)
-    own, groups = tuple(rng.permutation(n).tolist()), {item: item % 4 for item in range(n)}
+            groups = np.arange(n) % 4 if one is agent and group else None
+            order = range(n) if one is agent else None
+            one.update(one.override(one.rank(available=order, groups=groups), ranking), answers)
+    own, by_item = tuple(rng.permutation(n).tolist()), {item: item % 4 for item in range(n)}
     learned, answers_by_item = tuple(free.best_ranking().tolist()), answers_of(agent, n)
-    app = obey(own, rules, groups, answers_by_item)[0]
+    app = obey(own, rules, by_item, answers_by_item)[0]
     for step in range(8, -1, -1):
         place = {item: step * learned.index(item) + (8 - step) * app.index(item) for item in app}
         wanted = learned if step == 8 else tuple(sorted(app, key=place.__getitem__))
-        expected, relaxed = obey(wanted, rules, groups, answers_by_item)
+        expected, relaxed = obey(wanted, rules, by_item, answers_by_item)
         if could_lose(expected, app, measure) <= leash + 1e-12:
             break
-    call = {"groups": [item % 4 for item in own]} if group else {}
-    decision = agent.rank(available=own, **call)
+    decision = agent.rank(available=own, groups=[item % 4 for item in own] if group else None)
     assert tuple(decision.ranking.tolist()) == expected
     assert decision.applied is not None
     assert (decision.applied.followed, decision.applied.relaxed) == (step / 8, relaxed)
@@ -475,12 +498,13 @@ def test_pins_may_exceed_limits() -> None:
 
 
 def test_groups_are_numbers_or_names() -> None:
-    for groups in (
+    cases: list[Any] = [
         [2**62, -1, 2**62, 5],
         np.array([7, 0, 7, 1], np.uint8),
         ["a", "b", "a", None],
         (1.5, 2, 1.5, 0),
-    ):
+    ]
+    for groups in cases:
         agent = Agent(Greedy(DCG(), epsilon=1e-9), m=4, k=1, rules=Rules(group=AtMost(1, 3)))
         assert agent.rank(groups=groups).ranking.tolist() == [0, 1, 3, 2]
 
@@ -502,7 +526,7 @@ def test_new_rules_apply_to_the_next_list_and_keep_what_was_learned() -> None:
 @pytest.mark.parametrize("own", [[0.5, 0.9, 0.1, 0.9, 0.3], [np.inf, -np.inf, np.nan, 0.0, np.nan], [np.nan] * 5])
 def test_a_leash_compares_with_the_order_of_the_scores(own: list[float]) -> None:
     agent = Agent(Mixed(), m=5, k=1, rules=Rules(leash=0.0))
-    call = {"available": [3, 1, 4, 0, 2], "scores": own}
+    call: dict[str, Any] = {"available": [3, 1, 4, 0, 2], "scores": own}
     assert tuple(agent.rank(**call).ranking.tolist()) == own_order(call)
 
 

@@ -61,6 +61,9 @@ class BusyService:
             ]
         )
 
+    def secret(self) -> bytes:
+        return bytes(32)
+
     def stats(self) -> StatsReply:
         return StatsReply(
             "follower" if self.follows else "owner", 3, 1_234_567, 2, 1_200_000, 5, 987_654_321, time.time() - 7200

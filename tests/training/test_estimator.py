@@ -200,7 +200,7 @@ def test_clones_have_learned_nothing() -> None:
         ({"X": X[:, 0], "y": Y}, "Reshape your data"),
         ({"X": X, "y": Y[:-1]}, "relevance are .*: must be .*, one for each document"),
         ({"X": X, "y": -np.ones(len(X))}, "relevance must be a number for every document, 0 or more"),
-        ({"X": X * np.nan, "y": Y}, "nan, which is not finite"),
+        ({"X": X * np.nan, "y": Y}, "nan: must be a number up to 3.4e38"),
     ],
 )
 def test_what_cannot_be_learned_from(given: dict[str, Any], said: str) -> None:

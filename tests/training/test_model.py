@@ -35,7 +35,7 @@ def model(weights: object = (1, -1), scaling: str = "none") -> Model:
 def test_numbers_that_are_not_finite_are_not_ranked(scaling: str) -> None:
     data = made(np.zeros(4, np.uint8))
     data.features[3, 1] = np.nan
-    with pytest.raises(ValueError, match="made: query 5, document 2: feature 2 is nan, which is not finite"):
+    with pytest.raises(ValueError, match="made: query 5, document 2: feature 2 is nan: must be a number"):
         model(scaling=scaling).rank(data)
 
 

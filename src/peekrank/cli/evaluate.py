@@ -20,6 +20,7 @@ from peekrank.reports.numbers import number, percent
 
 if TYPE_CHECKING:
     from peekrank.evaluation.evaluation import Estimate, Evaluation
+    from peekrank.evaluation.holdout import HoldoutVerdict
     from peekrank.evaluation.log import Log
     from peekrank.evaluation.policies import Policy
     from peekrank.types import Measure
@@ -35,6 +36,8 @@ EXAMPLES = """\
 peekrank evaluate log.parquet --policy logged --policy order:2,0,1
 # Compare the two rankers of the log of a Comparison.
 peekrank evaluate visits.jsonl --policy feature:1 --policy feature:2 --measure dcg@3
+# Say which is better, the learner or the app's own order, from the log of a slot with a holdout.
+peekrank evaluate home.parquet
 # Estimate the value of a learner, and write a report.
 peekrank evaluate log.parquet --policy logged --policy marginftrl --out report"""
 JSON_KEYS = {
@@ -45,6 +48,8 @@ JSON_KEYS = {
     "highs",
     "differences": "for each pair of policies: the same, with verdict: whether the value is higher or lower than "
     "that of the baseline, or undecided",
+    "holdout": "if the log has one: measure, higher_is_better, lists, held, visitors, alpha, difference and "
+    "two_samples (estimate, low, high), std_error, remaining, better, agrees, verdict",
 }
 
 
@@ -54,14 +59,15 @@ def command(
         typer.Argument(help="Log: Parquet, JSON lines, Vowpal Wabbit's .dsjson or Open Bandit's .csv."),
     ],
     policy: Annotated[
-        list[str],
+        list[str] | None,
         typer.Option(
             "--policy",
             help="Policy to evaluate: logged (as shown), score (the app's own order), feature:1 (by the first "
             "feature), order:a,b,c, a .txt file with one name per line, a model's .json file, or a learner such "
-            "as doubtsort, which is replayed over the log. Repeatable.",
+            "as doubtsort, which is replayed over the log. Repeatable. Optional for a log with a holdout.",
+            show_default=False,
         ),
-    ],
+    ] = None,
     measure: Annotated[
         str, typer.Option(help="Measure of rankings: dcg, dcg@5, p@3+sum, rbp, sumloss ...")
     ] = "dcg",
@@ -93,6 +99,7 @@ def command(
     If the anytime interval of a difference excludes zero, you may act on it, however often you looked before.
     """
     from peekrank.evaluation.evaluation import evaluate_log
+    from peekrank.evaluation.holdout import holdout_of_log
     from peekrank.measures import measure as measure_named
 
     import_all(imports)
@@ -101,6 +108,16 @@ def command(
     check_outputs(json_file, read=[log])
     with status(f"reading {log.name}"):
         logged = _read(log)
+        verdict = holdout_of_log(logged, alpha=alpha)
+    if verdict is not None:
+        echo(_holdout(verdict, log))
+    if not policy:
+        if verdict is None:
+            raise ValueError("--policy is missing: name what to evaluate, for example --policy logged")
+        if folder:
+            raise ValueError("--out needs a policy: name what to evaluate, for example --policy logged")
+        write_json(json_file, lambda: {"holdout": verdict.as_json()})
+        return
     policies = [_policy(text, logged, goal, seed) for text in policy]
     if len({p.name for p in policies}) < len(policies):
         raise ValueError("--policy names the same policy twice; name each once")
@@ -126,12 +143,22 @@ def command(
             progress=tick,
         )
     echo(*_render(result, policies, log, counted="with answers" if partial else "with all answers"))
-    write_json(json_file, result.as_json)
+    told = None if verdict is None else verdict.as_json()
+    write_json(json_file, lambda: result.as_json() | ({} if told is None else {"holdout": told}))
     if folder:
         from peekrank.reports.evaluation_page import write_evaluation
 
         write_evaluation(result, folder, source=log.name, notes=_notes(result, policies))
         echo(Text(f"Wrote report, plot and table to {folder}{os.sep}"))
+
+
+def _holdout(verdict: HoldoutVerdict, log: Path) -> Text:
+    """Say what the holdout of a log found."""
+    _, low, high = verdict.two_samples
+    means = f"{number(verdict.two_samples.estimate)} ({number(low)} to {number(high)})"
+    visitors = f", {pluralize(verdict.visitors, 'visitor')}" if verdict.visitors < verdict.lists else ""
+    counts = f"{pluralize(verdict.held, 'list')} in your order{visitors}"
+    return Text(f"Holdout, {log.name}: {verdict} Plain means: {means}; {counts}.")
 
 
 def _read(path: Path) -> Log:

@@ -147,10 +147,12 @@ def _serve(file: Path, port: int | None) -> None:
     from peekrank.service.config import read_config
     from peekrank.service.core.service import Service
 
-    config = read_config(file)
-    if port is not None:
-        config = replace(config, server=replace(config.server, port=port))
-    server = HttpServer(Service(config), config)
+    def read() -> Config:
+        config = read_config(file)
+        return config if port is None else replace(config, server=replace(config.server, port=port))
+
+    config = read()
+    server = HttpServer(Service(config), config, reload=read)
     echo(Text(f"Service and dashboard: {server.url}/ (press Ctrl-C to stop)"))
     server.run()
 

@@ -210,7 +210,7 @@ def _refuse_gaps(parts: dict[str, Cells], columns: Sequence[Column], source: str
         more = f" and {len(found) - _MAX_NAMED:,} more" if len(found) > _MAX_NAMED else ""
         raise ValueError(
             f"{source}: has missing values (empty, null or NaN) in {', '.join(found[:_MAX_NAMED])}{more}; "
-            "fill them in, leave the column out, or choose missing = median for the training part"
+            'fill them in, leave the column out, or set missing = "median" (--missing median) to train'
         )
 
 

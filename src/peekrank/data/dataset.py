@@ -253,7 +253,7 @@ def check_finite(data: Dataset, name: str) -> None:
     >>> data = Dataset(features, np.array([1, 0], np.uint8), np.array([0, 2]), np.array([7]), Provenance("x"))
     >>> check_finite(data, "x.peek")
     Traceback (most recent call last):
-    ValueError: x.peek: query 7, document 2: feature 2 is nan, which is not finite
+    ValueError: x.peek: query 7, document 2: feature 2 is nan: must be a number up to 3.4e38
     """
     row = _first_not_finite(data.features)
     if row >= 0:
@@ -267,7 +267,7 @@ def check_finite(data: Dataset, name: str) -> None:
         field, value = "relevance", data.relevance[row]
     query = int(np.searchsorted(data.offsets, row, side="right")) - 1
     location = f"query {data.query_name(query)}, document {row - data.offsets[query] + 1}"
-    raise ValueError(f"{name}: {location}: {field} is {value}, which is not finite")
+    raise ValueError(f"{name}: {location}: {field} is {value}: must be a number up to 3.4e38")
 
 
 def column_ranges(features: Features) -> tuple[Features, Features]:

@@ -218,7 +218,7 @@ def _check_column(values: NDArray[Any], name: str, rows: int, source: str) -> ND
         raise ValueError(f"{source}: {name} are {shape}: must be {rows}, one for each document")
     if name != "relevance" and (gaps := missing_cells(values)).any():
         where = f"{pluralize(int(gaps.sum()), 'row')}, the first is row {gaps.argmax() + 1:,}"
-        raise ValueError(f"{source}: {name} are missing in {where}: must be known for every document")
+        raise ValueError(f"{source}: {name} are missing in {where}: fill them in, or remove the rows")
     if name != "relevance" and values.dtype.kind in "OU":
         for row, value in enumerate(values.tolist()):
             if isinstance(value, str) and not _TEXT.fullmatch(value):

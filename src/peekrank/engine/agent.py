@@ -145,6 +145,7 @@ class Agent(AgentState):
         pins: Pins | None = None,
         blocked: Iterable[int] | None = None,
         groups: ArrayLike | None = None,
+        expected: Floats | None = None,
     ) -> Decision:
         """Choose the ranking to show next.
 
@@ -169,16 +170,22 @@ class Agent(AgentState):
             Pinned and blocked items of this list, in addition to those of the rules. See `Rules`.
         groups
             Group of each item, in the order of `available`, for rules that limit groups.
+        expected
+            Filled, in the order of `Decision.propensities`, with the expected weight of each item: that of its
+            position among the first k, averaged over all lists that could have been drawn. For comparisons with
+            another order, and for learners that can obey rules.
         """
         ruled, plan = self._ruled, None
-        if ruled.always or pins is not None or blocked is not None or groups is not None:
-            plan = ruled.plan(pins, blocked, groups)
+        if ruled.always or not (pins is None and blocked is None and groups is None and expected is None):
+            plan = ruled.plan(pins, blocked, groups, expecting=expected is not None)
             if plan.blocked:
                 available, features, scores, groups = self._unblocked(
                     plan.blocked, available, features, scores, groups
                 )
         X, items, subset = self._list_to_rank(features, available)
         n, context, coded = len(X), None, None
+        if expected is not None and (type(expected) is not _Array or expected.shape != (n,)):
+            raise ValueError(f"expected: must be an array of {n} numbers, one per item of the list")
         if self._has_context or scores is not None or key is not None:
             context = as_context(self.learner, key, scores, available, items if self._by_item else items[:n])
         if plan and plan.mixed:
@@ -201,7 +208,7 @@ class Agent(AgentState):
                 self._set_context(self._memory, *context)
             arguments = (items, X, rows, row, ranking, token, propensities)
             if plan and plan.mixed:
-                number, applied = ruled.rank(plan, context, coded, self._room, self._memory, arguments)
+                number, applied = ruled.rank(plan, context, coded, self._room, self._memory, arguments, expected)
             else:
                 number = self._rank(self._memory, *arguments)
             self._latest = abs(number)

@@ -15,7 +15,8 @@ from peekrank.types import Floats, Ints
 FREE = -1  # a position without a pin
 STEPS = 8  # of the leash, from the app's order to the learner's
 # Numbers of the rules: PINNED is the last pinned position, from 1; a limit within 0 positions is none
-PLACE, PINNED, GROUP_N, GROUP_WITHIN, NEW_N, NEW_WITHIN, NEW_BELOW, LEASHED, N_PINS = range(9)
+# EXPECT asks for the expected weight of each row
+PLACE, PINNED, GROUP_N, GROUP_WITHIN, NEW_N, NEW_WITHIN, NEW_BELOW, LEASHED, N_PINS, EXPECT = range(10)
 EXPLORE, LEASH, MOST = range(3)  # shares, and the largest loss that the leash allows in one list
 # Results: positions that break a limit, steps that the leash allowed, pins with an effect
 RELAXED, FOLLOWED, USED = range(3)
@@ -23,7 +24,7 @@ RELAXED, FOLLOWED, USED = range(3)
 # the list drawn, the first position at which an explored item can be, the new items above it; and calls of `obey`
 K, EXPLORED_AT, MOVES, DRAWN, ENTRANCE, NEW_ABOVE, CALLS = range(7)
 _HASH = 0x9E3779B97F4A7C1  # odd: spreads the numbers of groups
-_FLOATS = ("shares", "probs", "app_weights", "losses", "scores")
+_FLOATS = ("shares", "probs", "app_weights", "losses", "scores", "top_weights", "expected")
 
 
 class RuleMemory(NamedTuple):
@@ -59,12 +60,14 @@ class RuleMemory(NamedTuple):
     bucket_calls: Ints
     bucket_groups: Ints
     scores: Floats
+    top_weights: Floats  # of the first k positions
+    expected: Floats  # mean weight of each row over the lists of the mixture
     sorting: SortSpace
 
 
 def rule_memory(room: int, weights: Floats) -> RuleMemory:
     """Allocate the memory for lists of up to `room` items."""
-    sizes = {"numbers": 9, "results": 3, "now": 7, "shares": 3}
+    sizes = {"numbers": 10, "results": 3, "now": 7, "shares": 3}
     sizes |= {name: 1 << (2 * room).bit_length() for name in ("buckets", "bucket_calls", "bucket_groups")}
     arrays: dict[str, Any] = {
         name: np.zeros(sizes.get(name, room), np.float64 if name in _FLOATS else np.int64)

@@ -10,6 +10,7 @@ from peekrank.engine.entry_points import Counts, Memory, is_permutation, name_of
 from peekrank.engine.rule_kernels import (
     DRAWN,
     ENTRANCE,
+    EXPECT,
     EXPLORE,
     EXPLORED_AT,
     FOLLOWED,
@@ -70,6 +71,7 @@ def _start(r: RuleMemory, ranking: Ints, propensities: Floats) -> None:
     for p in range(len(ranking)):
         row = r.base[p]
         ranking[p], r.places[row], r.stamps[p], propensities[row] = row, p, 0, p < r.now[K]
+        r.expected[row] = r.top_weights[p] if p < r.now[K] else 0.0
 
 
 @kernel
@@ -166,7 +168,7 @@ def _only_moves(r: RuleMemory, counts: Counts, items: Ints, row: int, last: int)
 
 @kernel
 def _add_list(r: RuleMemory, k: int, probability: float, stamp: int, propensities: Floats) -> None:
-    """Move the probability of a list from the first k rows of the base to its own."""
+    """Move the probability of a list, and its weights, from the first k rows of the base to its own."""
     for p in range(k):
         r.stamps[r.obeyed[p]] = stamp
     for p in range(k):
@@ -178,6 +180,8 @@ def _add_list(r: RuleMemory, k: int, probability: float, stamp: int, propensitie
         row = r.obeyed[p]
         if r.stamps[row] == stamp:
             propensities[row] += probability
+        r.expected[row] += probability * r.top_weights[p]
+        r.expected[r.base[p]] -= probability * r.top_weights[p]
 
 
 @kernel
@@ -279,10 +283,11 @@ def _rank_ruled(
     r.now[DRAWN] = sample_position(probs, 0, uniforms[row, 0])
     _start(r, ranking, propensities)
     limited = numbers[GROUP_WITHIN] > 0 or numbers[NEW_WITHIN] > 0
-    if moves and not limited:
+    expect = numbers[EXPECT] == 1  # each list is then made as a whole
+    if moves and not limited and not expect:
         _mix_moves(r, ranking, propensities)
     else:
-        if moves and numbers[LEASHED] == 0:
+        if moves and numbers[LEASHED] == 0 and not expect:
             _find_entrance(r, counts, items)
         for i in range(n):
             if probs[i] > 0:

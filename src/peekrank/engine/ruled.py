@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import ArrayLike
 from peekrank._jit import compile_for, pinned
 from peekrank.engine.context import Context
 from peekrank.engine.entry_points import Memory
-from peekrank.engine.rule_kernels import FREE, N_PINS, PINNED, STEPS, RuleMemory, rule_memory
+from peekrank.engine.rule_kernels import EXPECT, FREE, N_PINS, PINNED, STEPS, RuleMemory, rule_memory
 from peekrank.engine.rule_mixtures import ruled_entry_point
 from peekrank.engine.rules import (
     Pins,
@@ -24,7 +25,7 @@ from peekrank.engine.rules import (
     measure_of,
 )
 from peekrank.engine.validation import rows_of
-from peekrank.types import Applied, Floats, Ints, Learner, LinearMeasure, Shape
+from peekrank.types import Applied, Floats, Ints, Learner, LinearMeasure, Measure, Shape
 
 _FAR = 2**62
 _NO_NUMBERS: Ints = np.empty(0, np.int64)
@@ -48,7 +49,7 @@ class Ruled:
         if rules is not None and not isinstance(rules, Rules):
             raise ValueError(f"rules = {rules!r}: must be a value of Rules")
         self.rules, self.always, self.n_relaxed = rules, rules is not None, 0
-        self._learner, self._rules = learner, rules or Rules()
+        self._learner, self._rules, self._k = learner, rules or Rules(), shape.k
         check_rules(self._rules, learner, shape)
         self._standing = Plan(
             tuple(self._rules.pinned.items()),
@@ -57,15 +58,25 @@ class Ruled:
             not self._rules.only_block,
             self._rules.leash is not None or self._rules.group is not None,
         )
+        self._expecting = self._standing._replace(mixed=True)
         self._grouped, self._room, self._loaded = self._rules.group is not None, 0, self._standing
         self._entry: Callable[..., int] | None = None
         self._memory: RuleMemory
         self._address: RuleMemory
         self._applied: Applied  # of the plan that is loaded, in a list that can obey all of it
 
-    def plan(self, pins: Pins | None, blocked: Iterable[int] | None, groups: ArrayLike | None) -> Plan:
+    def plan(
+        self,
+        pins: Pins | None,
+        blocked: Iterable[int] | None,
+        groups: ArrayLike | None,
+        *,
+        expecting: bool = False,
+    ) -> Plan:
         """Return the rules of a call. Raises ValueError if they contradict each other or need another learner."""
-        rules, standing = self._rules, self._standing
+        rules, standing = self._rules, self._expecting if expecting else self._standing
+        if expecting:
+            check_mixture(self._learner, "say how its lists weigh its items")
         if (groups is None) is self._grouped:
             raise ValueError(
                 "groups: the agent has no rule for groups; make it with rules=Rules(group=...)"
@@ -107,16 +118,26 @@ class Ruled:
         room: int,
         memory: Memory,
         arguments: tuple[Any, ...],
+        expected: Floats | None = None,
     ) -> tuple[int, Applied]:
-        """Rank under rules, and return the number of the round and what was applied."""
+        """Rank under rules, and return the number of the round and what was applied.
+
+        Fill `expected` with the mean of `top_weights` of each row over all lists that could have been drawn.
+        """
         if room != self._room or plan is not self._loaded:
             self._load(plan, room)
+        self._memory.numbers[EXPECT] = expected is not None
+        if expected is not None:
+            weights = top_weights(measure_of(self._learner), len(expected), self._k)
+            self._memory.top_weights[: len(weights)] = weights
         said = (_NO_SCORES, _NO_NUMBERS) if context is None else context[1:]
         coded = _NO_NUMBERS if groups is None else groups
         if self._entry is None:
             entry = ruled_entry_point(self._learner.kernels)
             self._entry = compile_for(entry, memory, self._address, *said, coded, *arguments)
         number, applied = self._entry(memory, self._address, *said, coded, *arguments), self._applied
+        if expected is not None:
+            expected[:] = self._memory.expected[: len(expected)]
         if number > 0:
             return number, applied if groups is None else Applied(applied.pins, groups, 0, 1.0)
         relaxed, followed, used = self._memory.results.tolist()
@@ -148,9 +169,29 @@ class Ruled:
             weights = measure.discount(room) * (1 if measure.higher_is_better else -1)
         memory = rule_memory(room, weights)
         place = _FAR if rules.explore_at is None else rules.explore_at - 1
-        memory.numbers[:] = (place, 0, *group, *new, rules.new_below, rules.leash is not None, 0)
+        memory.numbers[:] = (place, 0, *group, *new, rules.new_below, rules.leash is not None, 0, 0)
         memory.shares[:2] = rules.explore, rules.leash or 0.0
         self._room, self._memory, self._address = room, memory, pinned(memory)
+
+
+@lru_cache(maxsize=64)
+def top_weights(measure: Measure, n: int, k: int) -> Floats:
+    """Return the weights of the first k positions of a list of n items, for a measure cut at position k.
+
+    All positions below count alike. Raises ValueError if the measure has no weights of positions.
+
+    >>> from peekrank.measures import Precision, SumLoss
+    >>> top_weights(SumLoss(), 4, 2), top_weights(Precision(3, mean=False), 4, 2)
+    (array([-2., -1.]), array([1., 1.]))
+    """
+    if not isinstance(measure, LinearMeasure):
+        raise ValueError(f"{measure} has no weights of positions")
+    discount, k = measure.discount(n), min(k, n)
+    weights: Floats = discount[:k].astype(np.float64)
+    if not measure.higher_is_better:
+        weights -= discount[min(k, n - 1)]
+    weights.setflags(write=False)
+    return weights
 
 
 def as_groups(groups: ArrayLike, n: int) -> Ints:

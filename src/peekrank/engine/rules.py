@@ -148,12 +148,12 @@ def measure_of(learner: Learner) -> Measure:
     return learner.measure if learner.measure is not None else DCG()
 
 
-def check_mixture(learner: Learner) -> None:
+def check_mixture(learner: Learner, purpose: str = "obey rules other than blocked") -> None:
     """Raise ValueError if the learner's lists are no small mixture."""
     kernels = learner.kernels
     if kernels.mixture is None or kernels.component is None or kernels.off_policy is None:
         raise ValueError(
-            f"{learner.name} cannot obey rules other than blocked: its lists are not a mixture of a few, so their "
+            f"{learner.name} cannot {purpose}: its lists are not a mixture of a few, so their "
             "propensities would not be exact; use mixed, doubtsort, greedy or ridge"
         )
 

@@ -109,7 +109,8 @@ def evaluate_log(
 ) -> Evaluation:
     """Estimate the value of policies on a log, with confidence intervals.
 
-    Only decisions with feedback on all candidates seen count, unless `partial`. The log of a `Comparison` gets its
+    Only decisions with feedback on all candidates seen count, unless `partial`. Lists that repeat an earlier one
+    for the same visitor do not count, because they were not drawn anew. The log of a `Comparison` gets its
     intervals for differences.
 
     Parameters
@@ -153,6 +154,10 @@ def evaluate_log(
     check_choice("regression", regression, Regression)
     if not clip >= 1:
         raise ValueError(f"clip = {clip}: must be at least 1, because weights are 1/propensity")
+    if (repeats := log.repeats).any():
+        kept = ~repeats[log.owner]
+        policies = [p if p.ranks is None else p._replace(ranks=p.ranks[kept]) for p in policies]
+        log = log.select(~repeats)
     check_evaluable(log)
     answered = np.add.reduceat(~np.isnan(log.feedback), log.offsets[:-1], dtype=np.int64)
     complete = answered > 0 if partial else answered == log.k

@@ -123,7 +123,8 @@ def parse_record(line: bytes, where: str) -> dict[str, Any]:
     return record
 
 
-_TEXTS = ("event", "learner", "reason")
+_TEXTS = ("event", "learner", "reason", "cluster", "arm")
+_NUMBERS = ("time", "k", "share")
 
 
 def check_record(record: dict[str, Any], where: str) -> None:
@@ -146,9 +147,9 @@ def _is_text(value: Any) -> bool:
 def _type_error(field: str, value: Any) -> str:
     if field in _TEXTS:
         return "" if _is_text(value) else "must be a string"
-    if field in ("time", "k"):
-        right = is_number(value) and (field == "time" or type(value) is int)
-        return "" if right else "must be a number" if field == "time" else "must be a whole number"
+    if field in _NUMBERS:
+        right = is_number(value) and (field != "k" or type(value) is int)
+        return "" if right else "must be a whole number" if field == "k" else "must be a number"
     if not isinstance(value, list):
         return "must be a list"
     if field == "candidates":
@@ -156,7 +157,7 @@ def _type_error(field: str, value: Any) -> str:
     if field == "features":
         right = all(isinstance(row, list) and all(map(is_number, row)) for row in value)
         return "" if right else "must be a list of lists of numbers"
-    if field == "position":
+    if field in ("position", "own"):
         return "" if all(type(part) is int and abs(part) < 2**53 for part in value) else "must be whole numbers"
     return "" if all(part is None or is_number(part) for part in value) else "must be numbers, or null"
 

@@ -34,7 +34,9 @@ COLUMNS = {
     "feedback": "List Float64", "feedback_time": "List Float64",
     "features": "List List Float32", "pairs": "List Float64",
     "score": "List Float64",
+    "cluster": "String", "arm": "String", "share": "Float64", "own": "List Int64", "expected": "List Float64",
 }  # fmt: skip
+ARMS = ("learner", "own")
 REQUIRED = ("event", "k", "candidates", "position")
 HEADER = {"format": "String", "version": "Int64", "min_feedback": "Float64", "max_feedback": "Float64"}
 
@@ -81,6 +83,11 @@ class Log(NamedTuple):
     features: Features | None = None  # of each row
     pairs: Floats | None = None  # probability that candidates i < j are both seen: (0, 1), (0, 2) ...
     scores: Floats | None = None  # the app's score of each row; NaN: missing
+    clusters: pl.Series | None = None  # for repeated lists, the event of the visitor's first list; else null
+    arms: Ints | None = None  # with a holdout, index in `ARMS`; -1: the decision has none
+    share: Floats | None = None  # of its lists in the app's own order
+    own: Ints | None = None  # rank of each row in the app's own order; -1: unknown
+    expected: Floats | None = None  # expected weight of each row in the learner's list
 
     @property
     def lengths(self) -> Ints:
@@ -96,6 +103,13 @@ class Log(NamedTuple):
     def seen(self) -> NDArray[np.bool_]:
         """Whether the candidate of each row was among the first k."""
         return np.asarray(self.position < np.repeat(self.k, self.lengths))
+
+    @property
+    def repeats(self) -> NDArray[np.bool_]:
+        """Whether each decision repeats an earlier list for the same visitor."""
+        if self.clusters is None:
+            return np.zeros(len(self.k), np.bool_)
+        return np.asarray(self.clusters.is_not_null().to_numpy())
 
     def select(self, events: NDArray[np.bool_]) -> Log:
         """Return the log of some of the decisions, in the same order.
@@ -120,6 +134,11 @@ class Log(NamedTuple):
             features=None if self.features is None else self.features[rows],
             pairs=pairs,
             scores=None if self.scores is None else self.scores[rows],
+            clusters=None if self.clusters is None else self.clusters.filter(pl.Series(events)),
+            arms=None if self.arms is None else self.arms[events],
+            share=None if self.share is None else self.share[events],
+            own=None if self.own is None else self.own[rows],
+            expected=None if self.expected is None else self.expected[rows],
         )
 
 
@@ -297,7 +316,28 @@ def log_from_frame(frame: pl.DataFrame, source: Source, min_feedback: float, max
         np.append(0, np.cumsum(lengths)), item, position, columns["propensity"], columns["feedback"],
         columns["feedback_time"], names, learners, reasons, min_feedback, max_feedback,
         _features(frame["features"], lengths, source), _pairs(frame["pairs"], lengths, source), scores,
+        None if frame["cluster"].null_count() == len(frame) else frame["cluster"],
+        *_holdout(frame, lengths, source),
     )  # fmt: skip
+
+
+def _holdout(
+    frame: pl.DataFrame, lengths: Ints, source: Source
+) -> tuple[Ints | None, Floats | None, Ints | None, Floats | None]:
+    """Return the columns of a holdout, or None if no decision has one."""
+    arm = frame["arm"]
+    if arm.null_count() == len(frame):
+        return None, None, None, None
+    if (wrong := ~arm.is_in(ARMS).fill_null(value=True)).any():
+        raise source.fault(int(wrong.arg_max() or 0), "arm", "must be 'learner' or 'own'")
+    known = arm.is_not_null().to_numpy()
+    for name in ("share", "own", "expected", "propensity"):
+        if (missing := known & frame[name].is_null().to_numpy()).any():
+            raise source.fault(int(np.argmax(missing)), name, "is missing, though the decision has an arm")
+    own = _per_row(frame["own"], lengths, source)
+    arms: Ints = np.where(known, (arm == ARMS[1]).fill_null(value=False).to_numpy().astype(np.int64), -1)
+    share, expected = frame["share"].fill_null(np.nan).to_numpy(), _per_row(frame["expected"], lengths, source)
+    return arms, share, np.where(np.isnan(own), -1, own).astype(np.int64), expected
 
 
 def _coded(values: pl.Series) -> tuple[Ints, tuple[str, ...]]:
@@ -392,6 +432,10 @@ def frame_from_log(log: Log) -> pl.DataFrame:
         "k": log.k,
     })  # fmt: skip
     parts = {**head.to_dict(), **lists.with_columns(empty).to_dict()}
+    if log.clusters is not None:
+        parts["cluster"] = log.clusters
+    if log.arms is not None:
+        parts |= _holdout_parts(log)
     if log.pairs is not None:
         ends = np.cumsum(log.lengths * (log.lengths - 1) // 2)
         parts["pairs"] = pl.Series([log.pairs[a:b].tolist() for a, b in zip([0, *ends[:-1]], ends, strict=True)])
@@ -399,6 +443,24 @@ def frame_from_log(log: Log) -> pl.DataFrame:
     return pl.DataFrame({name: parts[name] for name in present}).cast(
         {name: column_type(COLUMNS[name]) for name in present}
     )
+
+
+def _holdout_parts(log: Log) -> dict[str, pl.Series]:
+    """Return the columns of a holdout, null for decisions without one."""
+    arms: Ints = np.zeros(0, np.int64) if log.arms is None else log.arms
+    share, own, expected = (np.asarray(part) for part in (log.share, log.own, log.expected))
+    rows = [
+        slice(a, b) if arm >= 0 else None
+        for a, b, arm in zip(log.offsets[:-1].tolist(), log.offsets[1:].tolist(), arms.tolist(), strict=True)
+    ]
+    return {
+        "arm": pl.Series([None if arm < 0 else ARMS[arm] for arm in arms.tolist()], dtype=pl.String),
+        "share": pl.Series(np.where(arms < 0, np.nan, share), nan_to_null=True),
+        "own": pl.Series([None if r is None else own[r].tolist() for r in rows], dtype=pl.List(pl.Int64)),
+        "expected": pl.Series(
+            [None if r is None else expected[r].tolist() for r in rows], dtype=pl.List(pl.Float64)
+        ),
+    }
 
 
 def order_shown(shown: Sequence[T], ranked: Sequence[T], k: int) -> list[T]:

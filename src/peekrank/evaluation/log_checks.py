@@ -12,6 +12,7 @@ from peekrank._util.text import excerpt
 from peekrank.evaluation.log import Log, Source
 from peekrank.types import Ints
 
+_HEAVIEST = 1e6  # weight of a position
 _SUM = 1e-6  # tolerance per candidate: propensities must add up to the number of candidates seen
 
 
@@ -85,4 +86,21 @@ def checked(log: Log, source: Source) -> Log:
     reject(answered & ~possible, "feedback", lambda row: (
         f"{log.feedback[row]:g} on {named(row)}: must be from {log.min_feedback:g} to "
         f"{log.max_feedback:g}"))  # fmt: skip
+    if log.arms is None or log.share is None or log.own is None or log.expected is None:
+        return log
+    within = np.repeat(log.arms >= 0, lengths)
+    reject((log.arms >= 0) & ~((log.share > 0) & (log.share < 1)), "share", lambda t: (
+        f"{np.asarray(log.share)[t]}: must be between 0 and 1"))  # fmt: skip
+    order = np.where(within, log.own, log.position)  # any permutation passes
+    misplaced = _first_repeated(log.offsets, order, 0, np.zeros(int(lengths.max()), np.int64))
+    if misplaced >= 0:
+        what = "must contain each number from 0 to the number of candidates - 1 once"
+        raise source.fault(owner(misplaced), "own", what)
+    reject(within & ~(np.abs(log.expected) <= _HEAVIEST), "expected", lambda row: (
+        f"of {named(row)}: must be a number up to {_HEAVIEST:g}"))  # fmt: skip
+    unseen = within & (propensity < np.repeat(np.nan_to_num(log.share), lengths) - _SUM)
+    reject(unseen & (log.own < np.repeat(log.k, lengths)), "propensity", lambda row: (
+        f"{propensity[row]:g} of {named(row)}: must be at least the share of the app's own order"))  # fmt: skip
+    reject(within & (propensity == 0) & (log.expected != 0), "expected", lambda row: (
+        f"of {named(row)} must be 0, like its propensity"))  # fmt: skip
     return log

@@ -39,6 +39,7 @@ _MAX_COLUMNS = 1 << 16
 _CELLS = 1 << 19  # of a block: each takes up to 100 bytes
 _BLOCK = 1 << 20  # bytes
 _WHOLE = re.compile("0|[1-9][0-9]{0,17}")
+_COMMA = re.compile(r"-?[0-9.]*,[0-9]+")
 _MAX_NAMED = 5
 _INTEGERS = (pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt8, pl.UInt16, pl.UInt32)
 _MAX_BITS = 1000  # of a whole number; float64 holds 1,024
@@ -225,7 +226,11 @@ class _Growing:
         if self._left_out and not self._wanted.only_named():
             some = [f"'{excerpt(name)}' ({why})" for name, why in list(self._left_out.items())[:_MAX_NAMED]]
             more = f" and {len(self._left_out) - _MAX_NAMED:,} more" if len(self._left_out) > _MAX_NAMED else ""
-            warn(f"{self._file}: columns that are no numbers are left out: {', '.join(some)}{more}", stacklevel=3)
+            advice = "; --categories makes features of texts"
+            warn(
+                f"{self._file}: columns that are no numbers are left out: {', '.join(some)}{more}{advice}",
+                stacklevel=3,
+            )
         return frame
 
     def _pad(self, name: str, rows: int) -> None:
@@ -263,7 +268,7 @@ def _as_numbers(cells: Any) -> tuple[Cells, tuple[int, str] | None]:
         numbers = texts.cast(pl.Float64, strict=False)
         wrong = (numbers.is_null() & (texts != "")).arg_true()
         if len(wrong):
-            return np.empty(0), (int(wrong[0]), f"'{excerpt(str(cells[int(wrong[0])]))}'")
+            return np.empty(0), (int(wrong[0]), _shown_text(str(cells[int(wrong[0])])))
         cells = numbers
     return cells.cast(pl.Float32, strict=False).to_numpy(), None
 
@@ -337,6 +342,7 @@ def _csv_blocks(lines: Iterator[str], path: Path, table: _Growing) -> Iterator[_
     separator = "\t" if ".tsv" in path.suffixes or ("\t" in first and "," not in first) else ","
     separator = ";" if separator == "," and ";" in first and "," not in first else separator
     reader = csv.reader(chain([first], lines), delimiter=separator, strict=True)
+    before = 0  # last line of the row before
     try:
         header = next(reader, [])
         _check_names(header, path.name)
@@ -346,7 +352,9 @@ def _csv_blocks(lines: Iterator[str], path: Path, table: _Growing) -> Iterator[_
                 table.leave_out(name, f"column {column} has no name")
         wanted = [(column, name) for column, name in enumerate(header) if table.wants(name)]
         rows: list[list[str]] = []
+        before = reader.line_num
         for row in reader:
+            before = reader.line_num
             if not row:
                 continue
             if len(row) != len(header):
@@ -359,7 +367,10 @@ def _csv_blocks(lines: Iterator[str], path: Path, table: _Growing) -> Iterator[_
         if rows:
             yield _csv_block(rows, wanted)
     except csv.Error as error:
-        raise ValueError(f"{path.name}, line {reader.line_num:,}: is not CSV ({excerpt(str(error))})") from None
+        where = f"{path.name}, line {before + 1:,}"
+        if reader.line_num > before + 1:
+            raise ValueError(f'{where}: has a quote (") that no other closes') from None
+        raise ValueError(f"{where}: is not CSV ({excerpt(str(error))})") from None
 
 
 def _csv_block(rows: list[list[str]], wanted: list[tuple[int, str]]) -> _Block:
@@ -404,7 +415,7 @@ def _lines(file: BufferedReader, name: str, digest: Any) -> Iterator[str]:
             try:
                 yield line.decode("utf-8-sig" if number == 1 else "utf-8")
             except UnicodeDecodeError:
-                raise ValueError(f"{name}, line {number:,}: is not UTF-8 text") from None
+                raise ValueError(f"{name}, line {number:,}: is not UTF-8 text: save the file as UTF-8") from None
     except EOFError:
         raise ValueError(f"{name}: the compressed data ends early; is the file truncated?") from None
     except (gzip.BadGzipFile, zlib.error) as error:
@@ -418,8 +429,13 @@ def _check_names(header: list[str], file: str) -> None:
     seen: set[str] = set()
     for name in filter(None, header):
         if name in seen:
-            raise ValueError(f"{file}: column '{excerpt(name)}' occurs twice")
+            raise ValueError(f"{file}: column '{excerpt(name)}' occurs twice: give each column a name of its own")
         seen.add(name)
+
+
+def _shown_text(text: str) -> str:
+    hint = ", a decimal comma; write a point" if _COMMA.fullmatch(text.strip()) else ""
+    return f"'{excerpt(text)}'{hint}"
 
 
 def _shown(value: Any) -> str:

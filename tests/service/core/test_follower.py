@@ -79,6 +79,33 @@ def test_a_second_process_follows_and_takes_over(shared: Config) -> None:
         follower.close()
 
 
+def test_both_processes_reload_and_the_follower_takes_over_with_the_new_configuration(shared: Config) -> None:
+    owner, follower = Service(shared), Service(shared)
+    owner.start()
+    follower.start()
+    try:
+        visit(owner, "one")
+        wait_until(lambda: follower.stats().sequence == owner.stats().sequence)
+        changed = replace(shared, slots=(replace(shared.slots[0], feedback_window=7.0),))
+        text = ["slots.home.feedback_window: 100.0 -> 7.0"]
+        assert follower.reload(changed) == text
+        assert follower._manager.slots["home"].state.config.feedback_window == 100.0  # the owner's, still
+        assert owner.reload(changed) == text
+        wait_until(lambda: follower._manager.slots["home"].state.config.feedback_window == 7.0)
+        visit(owner, "two")
+        wait_until(lambda: follower.stats().sequence == owner.stats().sequence)
+        sequence = owner.stats().sequence
+        owner.close()
+        wait_until(follower.ready)
+        assert follower.stats().sequence == sequence  # it takes over without a change to the configuration
+        visit(follower, "three")
+        state = replay(follower._store, "home")[0]
+        assert take_snapshot(state).digest == take_snapshot(follower._manager.slots["home"].state).digest
+    finally:
+        owner.close()
+        follower.close()
+
+
 def test_a_follower_says_how_far_it_is_behind(shared: Config, monkeypatch: pytest.MonkeyPatch) -> None:
     owner, follower = Service(shared), Service(shared)
     owner.start()

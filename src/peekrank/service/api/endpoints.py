@@ -37,6 +37,7 @@ from peekrank.service.api.messages import (
     HealthReply,
     ItemsReply,
     RankReply,
+    ReloadReply,
     SlotReply,
     SlotsReply,
     StatsReply,
@@ -44,6 +45,7 @@ from peekrank.service.api.messages import (
 from peekrank.service.api.metrics import TYPE, Metrics, stats_and_slots, visible_stats
 from peekrank.service.api.middleware import ServiceMiddleware
 from peekrank.service.api.openapi import openapi
+from peekrank.service.api.reload import Reloader
 from peekrank.service.api.rerank import NO_RERANKS, Reranking, Reranks
 from peekrank.service.api.rerank_messages import TraceReply
 from peekrank.service.api.routes import ENDPOINTS, PAGE, PARAMETERS, Endpoint
@@ -79,15 +81,24 @@ class Endpoints:
     service
         The service.
     limits
-        Limits of calls.
+        Returns the limits of calls, which may change.
     reranks
         Slots that answer rerank calls.
     metrics
         Counts what rerank calls do.
+    reloader
+        Reloads the configuration. None if there is no file.
     """
 
-    def __init__(self, service: ServiceProtocol, limits: LimitsConfig, reranks: Reranks, metrics: Metrics) -> None:
-        self._service, self._limits = service, limits
+    def __init__(
+        self,
+        service: ServiceProtocol,
+        limits: Callable[[], LimitsConfig],
+        reranks: Reranks,
+        metrics: Metrics,
+        reloader: Reloader | None,
+    ) -> None:
+        self._service, self._limits, self._reloader = service, limits, reloader
         self.reranking = Reranking(service, reranks, metrics, self._submit)
 
     async def _submit(self, command: Command[Result]) -> Result:
@@ -133,9 +144,9 @@ class Endpoints:
         """Make many calls, which share commits."""
         if content_type(context.request) not in (LINES, "application/jsonl"):
             raise problems.wrong_type(context.request.headers.get("content-type", ""), LINES)
-        lines = (await read_body(context.request, self._limits.max_body_bytes)).splitlines()
-        if len(lines) > self._limits.max_batch_lines:
-            raise problems.too_large(f"{len(lines):,} lines", self._limits.max_batch_lines)
+        lines = (await read_body(context.request, self._limits().max_body_bytes)).splitlines()
+        if len(lines) > (limit := self._limits().max_batch_lines):
+            raise problems.too_large(f"{len(lines):,} lines", limit)
         return Response(await run_batch(lines, context.key, self._submit), media_type=LINES)
 
     async def slots(self, context: RequestContext) -> SlotsReply:
@@ -171,6 +182,14 @@ class Endpoints:
         """Get the state of the service."""
         return visible_stats(*await self._read(stats_and_slots, self._service), context.key)
 
+    async def reload(self, context: RequestContext) -> ReloadReply:
+        """Reload the configuration."""
+        if context.key.slots:
+            raise problems.not_for_all_slots(context.key.name)
+        if self._reloader is None:
+            raise problems.bad_configuration("this service was not started from a configuration file")
+        return ReloadReply(await asyncio.to_thread(self._reloader.reload))
+
     async def live(self, context: RequestContext) -> HealthReply:  # noqa: ARG002 - all handlers have one signature
         """Report whether the process works."""
         if not self._service.live():
@@ -190,6 +209,7 @@ def application(
     *,
     hosts: frozenset[str] = frozenset(),
     limits: LimitsConfig | None = None,
+    reloader: Reloader | None = None,
     reranks: Reranks = NO_RERANKS,
     lifespan: Lifespan[Starlette] | None = None,
     clock: Callable[[], float] = time.time,
@@ -207,6 +227,8 @@ def application(
         Host names of the service; empty allows any.
     limits
         Limits of calls. The default limits if None.
+    reloader
+        Reloads the configuration. It has keys and limits, instead of those above.
     reranks
         Slots that answer rerank calls.
     lifespan
@@ -216,12 +238,17 @@ def application(
     banner
         Text at the top of every page of the dashboard.
     """
-    keys, limits = keys or Keys(), limits or LimitsConfig()
+    keys = reloader.keys if reloader else keys or Keys()
+    fixed = limits or LimitsConfig()
+
+    def limits_now() -> LimitsConfig:
+        return reloader.limits if reloader else fixed
+
     metrics = Metrics(service)
-    endpoints = Endpoints(service, limits, reranks, metrics)
+    endpoints = Endpoints(service, limits_now, reranks, metrics, reloader)
     by_path: dict[str, dict[str, StarletteHandler]] = {}
     for endpoint in ENDPOINTS:
-        handler = _handler(endpoint, getattr(endpoints, endpoint.name), limits.max_body_bytes)
+        handler = _handler(endpoint, getattr(endpoints, endpoint.name), limits_now)
         for path in (endpoint.path, *endpoint.aliases):
             by_path.setdefault(path, {})[endpoint.method] = authenticated(
                 endpoint.name, keys, endpoint.role, handler
@@ -281,15 +308,18 @@ def _by_method(handlers: dict[str, StarletteHandler]) -> StarletteHandler:
     return dispatch
 
 
-def _handler(endpoint: Endpoint, function: Callable[[RequestContext], Awaitable[Any]], max_body: int) -> Handler:
+def _handler(
+    endpoint: Endpoint, function: Callable[[RequestContext], Awaitable[Any]], limits: Callable[[], LimitsConfig]
+) -> Handler:
     """Decode the request, call the function, and encode its reply."""
     body_type = None if endpoint.name == "batch" else endpoint.request
-    if endpoint.name == "rerank":
-        max_body *= RERANK_BODIES
+    factor = RERANK_BODIES if endpoint.name == "rerank" else 1
 
     async def handle(request: Request, key: Key) -> Response:
         path = _check_path(request.path_params)
-        body = None if body_type is None else await decode_body(request, body_type, max_body)
+        body = (
+            None if body_type is None else await decode_body(request, body_type, factor * limits().max_body_bytes)
+        )
         reply = await function(RequestContext(key, request, path, body))
         return reply if isinstance(reply, Response) else encode_reply(reply)
 

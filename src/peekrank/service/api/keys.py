@@ -112,6 +112,10 @@ class Keys:
                 )
             self._by_name[key.name] = key
 
+    def replace(self, other: Keys) -> None:
+        """Take the keys of another set, at once for all callers."""
+        self._by_name = other._by_name
+
     def __bool__(self) -> bool:
         return bool(self._by_name)
 

@@ -147,7 +147,10 @@ class RankRequest(Message, frozen=True):
     ] = False
     baseline: Annotated[
         Annotated[list[ItemId], Meta(min_length=1, max_length=MAX_ITEMS)] | None,
-        described("The order that the app would show without the service. A slot in shadow mode returns it."),
+        described(
+            "The order that the app would show without the service. A slot in shadow mode returns it, and one "
+            "with a holdout returns it for a share of the lists."
+        ),
     ] = None
     pins: Annotated[
         dict[Annotated[int, Meta(ge=1, le=MAX_ITEMS)], ItemId] | None,
@@ -156,6 +159,13 @@ class RankRequest(Message, frozen=True):
     blocked: Annotated[
         Annotated[list[ItemId], Meta(max_length=MAX_ITEMS)] | None,
         described("Items to leave out of this list, beside those that the slot's rules block."),
+    ] = None
+    visitor: Annotated[
+        ItemId | None,
+        described(
+            "Who sees the list, such as a session or an account. In a slot with `sticky`, the same visitor gets "
+            "the same order. The service stores only a keyed hash."
+        ),
     ] = None
 
 
@@ -311,6 +321,12 @@ class ChangedReply(Reply, frozen=True):
     sequence: Annotated[int, described("Number of the latest record in the log.")] = 0
 
 
+class ReloadReply(Reply, frozen=True):
+    """What a reload of the configuration changed."""
+
+    changed: Annotated[list[str], described("A line for each field. Empty if the file has not changed.")] = []
+
+
 class Interval(Reply, frozen=True):
     """An estimate with an anytime confidence interval: it stays valid however often you look."""
 
@@ -327,6 +343,33 @@ class Member(Reply, frozen=True):
     role: Literal["champion", "challenger"]
     value: Annotated[
         Interval | None, described("Value per event minus the champion's, or null if nothing is known yet.")
+    ] = None
+
+
+class Holdout(Reply, frozen=True):
+    """How much better the learner is than the app's own order, by a share of the lists that show this order.
+
+    Both intervals are valid at every look, and hold together with the stated probability.
+    """
+
+    share: Annotated[float, described("Share of new lists that show the app's own order.")]
+    lists: Annotated[int, described("Lists whose feedback is final and in the analysis, with all answers.")]
+    held: Annotated[int, described("Of these, lists in the app's own order.")]
+    better: Literal["learner", "own", "undecided"]
+    verdict: Annotated[str, described("The result in words.")]
+    difference: Annotated[
+        Interval | None,
+        described("Value per list, of the first k positions: learner minus own order. null before the first."),
+    ] = None
+    two_samples: Annotated[
+        Interval | None,
+        described("The same from the plain means of both kinds of lists, which needs no assumption."),
+    ] = None
+    agrees: Annotated[
+        bool, described("Whether the two intervals overlap. If not, answers probably depend on the position.")
+    ] = True
+    remaining: Annotated[
+        int | None, described("Further lists that a verdict is likely to need, or null if unknown or decided.")
     ] = None
 
 
@@ -385,6 +428,7 @@ class SlotReply(Reply, frozen=True):
         ),
     ] = []
     members: list[Member] = []
+    holdout: Annotated[Holdout | None, described("The holdout, or null if there has been none.")] = None
     alarms: list[Alarm] = []
     minutes: Annotated[list[Minute], described("Traffic of the last hour, latest minute last.")] = []
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import msgspec
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
@@ -22,6 +23,12 @@ _COUNTS = {  # field of a slot: metric and what it counts
     "late": ("late_feedback", "Grades that arrived after the event was closed"),
     "explored": ("explorations", "Rankings that explored"),
     "relaxed": ("relaxed_rankings", "Rankings in which a limit on groups or new items could not be met"),
+}
+_HOLDOUT: dict[str, tuple[str, Callable[[Any], float]]] = {
+    "lists": ("Lists in the analysis of the holdout", lambda one: one.lists),
+    "difference": ("Value per list of the learner minus the app's own order", lambda one: one.difference.mean),
+    "difference_low": ("Lower end of its interval", lambda one: one.difference.low),
+    "difference_high": ("Upper end of its interval", lambda one: one.difference.high),
 }
 _STATS = {  # field of the statistics: metric and what it is
     "epoch": ("epoch", "How often ownership of the log has changed"),
@@ -58,6 +65,12 @@ class _FromService(Collector):
             open_events.add_metric([slot.name], slot.open)
             alarms.add_metric([slot.name], len(slot.alarms))
         yield from (open_events, alarms)
+        held = [slot for slot in slots if slot.holdout and slot.holdout.difference]
+        for name, (text, value) in _HOLDOUT.items() if held else ():
+            gauge = GaugeMetricFamily(f"peekrank_holdout_{name}", text, labels=["slot"])
+            for slot in held:
+                gauge.add_metric([slot.name], value(slot.holdout))
+            yield gauge
         for field, (name, text) in _STATS.items():
             if (value := getattr(stats, field)) is not None:
                 yield GaugeMetricFamily(f"peekrank_{name}", text, value)

@@ -49,6 +49,11 @@ PROBLEM_TYPES = {
         "Event already answered",
         "The first feedback counts. You can repeat it, but not replace it. Nothing was changed.",
     ),
+    "needs-restart": ProblemType(
+        409,
+        "Restart needed",
+        "The file changes fields that a running service cannot change, or is not valid. Nothing was changed.",
+    ),
     "closed": ProblemType(
         410,
         "Event closed",
@@ -150,6 +155,11 @@ def not_allowed(name: str, role: str, needed: str) -> Problem:
     return Problem("not-allowed", f"key {name!r} has the role {role!r}; this call needs {needed!r}")
 
 
+def not_for_all_slots(name: str) -> Problem:
+    """Report a key that is limited to some slots, in a call about the whole service."""
+    return Problem("not-allowed", f"key {name!r} is limited to some slots; this call is about the whole service")
+
+
 def wrong_host(host: str) -> Problem:
     """Report a Host header that is not one of the service's names."""
     return Problem("wrong-host", f"{excerpt(host)!r} is not a name of this service")
@@ -214,6 +224,19 @@ def other_request(event_id: str) -> Problem:
     return Problem(
         "other-request", f"event {event_id!r} was ranked for a different request; choose a new event_id"
     )
+
+
+def needs_restart(fields: Iterable[tuple[str, str]]) -> Problem:
+    """Report a configuration with fields that need a restart, each with the reason."""
+    fields = list(fields)
+    reasons = "; ".join(f"{field} needs a restart: {why}" for field, why in fields[:5])
+    more = f"; and {len(fields) - 5} more" if len(fields) > 5 else ""
+    return Problem("needs-restart", f"{reasons}{more}. Nothing was changed", field=fields[0][0])
+
+
+def bad_configuration(reason: str) -> Problem:
+    """Report a configuration that cannot be read or is not valid."""
+    return Problem("needs-restart", f"{reason}. Nothing was changed")
 
 
 def ambiguous_event(event_id: str) -> Problem:

@@ -21,8 +21,9 @@ from starlette.applications import Starlette
 
 from peekrank.service.api.connection import Connection
 from peekrank.service.api.endpoints import application
-from peekrank.service.api.keys import check_bind, is_loopback, keys_from_config
+from peekrank.service.api.keys import check_bind, is_loopback
 from peekrank.service.api.middleware import ServiceMiddleware
+from peekrank.service.api.reload import Reloader
 from peekrank.service.api.structured_logging import configure_logging
 from peekrank.service.config import Config, read_config
 from peekrank.service.core.service import Service
@@ -34,7 +35,9 @@ _log = structlog.get_logger()
 
 
 class _Server(uvicorn.Server):
-    """A server that returns after a signal, so that the service can close its log."""
+    """A server that returns after a signal, so that the service can close its log. SIGHUP may reload instead."""
+
+    on_hangup: Callable[[], None] | None = None
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -42,11 +45,17 @@ class _Server(uvicorn.Server):
             yield
             return
         handlers = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
+        if self.on_hangup is not None and hasattr(signal, "SIGHUP"):
+            handlers[signal.SIGHUP] = signal.signal(signal.SIGHUP, self._handle_hangup)
         try:
             yield
         finally:
             for number, handler in handlers.items():
                 signal.signal(number, handler)
+
+    def _handle_hangup(self, *_: object) -> None:
+        if self.on_hangup is not None:  # in a thread, because it waits for the writer
+            threading.Thread(target=self.on_hangup, name="reload", daemon=True).start()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         _log.info("stopping", signal=signal.Signals(sig).name)
@@ -62,6 +71,8 @@ class HttpServer:
         The service. The server starts it in the background, and closes it after the last call.
     config
         The address to listen on, and the keys.
+    reload
+        Reads the configuration again, for SIGHUP and the call that reloads. None if it is from no file.
     clock
         The service's time, for the dashboard.
     banner
@@ -69,9 +80,16 @@ class HttpServer:
     """
 
     def __init__(
-        self, service: Service, config: Config, *, clock: Callable[[], float] = time.time, banner: str = ""
+        self,
+        service: Service,
+        config: Config,
+        *,
+        reload: Callable[[], Config] | None = None,
+        clock: Callable[[], float] = time.time,
+        banner: str = "",
     ) -> None:
-        keys = keys_from_config(config)
+        reloader = Reloader(service, reload)
+        keys = reloader.keys
         check_bind(config.server.host, keys)
         self._socket = _listen(config.server.host, config.server.port)
         self.port: int = self._socket.getsockname()[1]
@@ -80,8 +98,7 @@ class HttpServer:
         self._failure: BaseException | None = None
         app = application(
             service,
-            keys,
-            limits=config.limits,
+            reloader=reloader,
             reranks=config.reranks,
             hosts=_LOCAL_HOSTS if not keys and is_loopback(config.server.host) else frozenset(),
             lifespan=lifespan(service, self._fail),
@@ -89,6 +106,8 @@ class HttpServer:
             banner=banner,
         )
         self._server = _Server(_settings(app))
+        if reload is not None:
+            self._server.on_hangup = reloader.reload_quietly
 
     def run(self) -> None:
         """Serve until a signal or `stop`. Raises the error if the service cannot start."""
@@ -181,8 +200,7 @@ def app() -> ServiceMiddleware:
     service = Service(config)
     return application(
         service,
-        keys_from_config(config),
-        limits=config.limits,
+        reloader=Reloader(service, lambda: read_config(path)),
         reranks=config.reranks,
         lifespan=lifespan(service, lambda _: None),
     )

@@ -102,11 +102,13 @@ class Requests:
         defer: bool = False,
         pins: Mapping[int, str] | None = None,
         blocked: Iterable[str] | None = None,
+        visitor: str | None = None,
     ) -> ApiRequest[RankReply]:
         """Rank a list: names of items, or a mapping from names to features. By default, all items of the slot.
 
         `scores` are the app's own, by item; without `items`, their items are ranked. `key` is whom or what the
-        list is for. `pins` maps positions to items, `blocked` names items to leave out.
+        list is for. `pins` maps positions to items, `blocked` names items to leave out. In a slot with
+        `sticky`, the same `visitor` gets the same order.
         """
         body = {
             "event_id": event_id or uuid.uuid4().hex,
@@ -117,6 +119,7 @@ class Requests:
             "baseline": None if baseline is None else list(baseline),
             "pins": None if pins is None else {str(position): name for position, name in pins.items()},
             "blocked": None if blocked is None else list(blocked),
+            "visitor": visitor,
         }
         return _request("POST", f"{_slot(slot)}/rank", RankReply, body)
 

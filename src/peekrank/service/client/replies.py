@@ -115,6 +115,21 @@ class Minute:
 
 
 @dataclass(frozen=True, slots=True)
+class Holdout:
+    """How much better the learner is than the app's own order, by a share of the lists that show this order."""
+
+    share: float
+    lists: int
+    held: int
+    better: str
+    verdict: str
+    difference: Interval | None = None
+    two_samples: Interval | None = None
+    agrees: bool = True
+    remaining: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class SlotReply:
     """A slot: its configuration and its counts."""
 
@@ -139,6 +154,7 @@ class SlotReply:
     value: Interval | None = None
     ranking: list[str] = field(default_factory=list)
     members: list[Member] = field(default_factory=list)
+    holdout: Holdout | None = None
     alarms: list[Alarm] = field(default_factory=list)
     minutes: list[Minute] = field(default_factory=list)
 

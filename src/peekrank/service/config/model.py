@@ -16,6 +16,7 @@ from peekrank.measures import measure as measure_named
 from peekrank.service.api.limits import MAX_BODY, MAX_FEATURES, MAX_ID, MAX_ITEMS, MAX_LINES, MAX_OPEN
 from peekrank.service.config.address import check_address
 from peekrank.service.config.file import Document, FieldPath, read_document
+from peekrank.service.config.holdout import NO_HOLDOUT, HoldoutConfig, check_holdout, parse_holdout
 from peekrank.service.config.rerank import RerankConfig, check_rerank
 from peekrank.service.config.rules import NO_RULES, RulesConfig, check_items, check_slot_rules, parse_slot_rules
 from peekrank.spec import format_spec, suggest
@@ -128,6 +129,18 @@ class SlotConfig:
     ] = "grades"
     seed: Annotated[int, "Random seed. 0 means that the service draws one, and stores it in the log."] = 0
     rules: Annotated[RulesConfig, "Limits on the lists: a table of its own, `[slots.NAME.rules]`."] = NO_RULES
+    holdout: Annotated[
+        HoldoutConfig,
+        "Share of the lists, such as `0.05`, that show the app's own order: the call's `baseline`, or else its "
+        "items by score or as listed. `{ share = 0.05, order = [...] }` sets the order here.",
+    ] = NO_HOLDOUT
+    sticky: Annotated[
+        float,
+        "How long the same `visitor` gets the order of the first visit, for example `1 day`. 0 means never.",
+    ] = 0.0
+    max_visitors: Annotated[int, "Visitors whose order is remembered. Beyond it, the earliest gets a new one."] = (
+        10_000
+    )
 
     @cached_property
     def measure_object(self) -> Measure:
@@ -154,6 +167,11 @@ class SlotConfig:
         """The least and the largest grade."""
         learner = self.learner_object
         return learner.answer_range if isinstance(learner, RealAnswers) else (0.0, float(self.max_grade))
+
+    @property
+    def missing_grade(self) -> float:
+        """The grade that missing feedback counts as, or NaN."""
+        return math.nan if self.missing_feedback == "missing" else float(self.missing_feedback)
 
     @property
     def specification(self) -> str:
@@ -282,10 +300,14 @@ def _slot(document: Document, name: str) -> SlotConfig:
         "max_list_length": (1, MAX_ITEMS),
         "seed": (0, 2**63 - 1),
     }
+    ranges |= {"max_visitors": (1, 10**6)}
     ranges |= {"features": (0, MAX_FEATURES), "context": (0, MAX_FEATURES), "item_effects": (0, MAX_FEATURES)}
     _check_ranges(document, path, slot, ranges)
     _check_learner(document, path, slot)
     check_slot_rules(document, (*path, "rules"), slot.rules, slot.learner_object, slot.k)
+    if slot.holdout.share:
+        learner, (_, high), shadow = slot.learner_object, slot.grade_range, slot.mode == "shadow"
+        check_holdout(document, (*path, "holdout"), learner, high, shadow=shadow)
     _check_window(document, path, slot)
     _check_feedback(document, path, slot)
     return slot
@@ -294,6 +316,11 @@ def _slot(document: Document, name: str) -> SlotConfig:
 def _check_window(document: Document, path: FieldPath, slot: SlotConfig) -> None:
     if not 0 < slot.feedback_window <= _MAX_WINDOW:
         document.fail((*path, "feedback_window"), "must be a time above 0 and up to 366 days")
+    if slot.sticky > _MAX_WINDOW:
+        document.fail((*path, "sticky"), "must be a time of up to 366 days")
+    if slot.sticky and slot.learner_object.kernels.off_policy is None:
+        name = slot.learner_object.name
+        document.fail((*path, "sticky"), f"{name} cannot learn from lists that it showed before; use doubtsort")
     if slot.missing_feedback != "missing":
         low, high = slot.grade_range
         _check_ranges(document, path, slot, {"missing_feedback": (math.ceil(low), math.floor(high))})
@@ -394,6 +421,8 @@ def _value(document: Document, path: FieldPath, value: Any, hint: Any) -> Any:
             document.fail(path, f"must be {' or '.join(map(repr, get_args(hint)))}; {suggestion}")
     elif hint is RulesConfig:
         return parse_slot_rules(document, path)
+    elif hint is HoldoutConfig:
+        return parse_holdout(document, path)
     elif hint is float:
         return _parse_seconds(document, path, value)
     elif hint is int:

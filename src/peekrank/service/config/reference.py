@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 from peekrank.service.config import KeyConfig, LimitsConfig, RerankConfig, ServerConfig, SlotConfig, StoreConfig
+from peekrank.service.config.holdout import HoldoutConfig
 from peekrank.service.config.rules import RulesConfig
 
 TABLES: dict[str, type[Any]] = {
@@ -49,6 +50,6 @@ def _default(value: Any) -> str:
         return f"`{str(value).lower()}`"
     if isinstance(value, tuple):
         return "`[]`"
-    if value is None or isinstance(value, RulesConfig):
+    if value is None or isinstance(value, RulesConfig | HoldoutConfig):
         return "none"
     return f'`"{value}"`' if isinstance(value, str) else f"`{value:_}`"

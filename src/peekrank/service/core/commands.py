@@ -43,13 +43,16 @@ class Rank(NamedTuple):
 
     def run(self, manager: SlotManager) -> RankReply:
         """Rank the list, or return the stored ranking if the event exists."""
-        slot, event_id = manager.slot(self.slot), self.request.event_id
+        slot, request = manager.slot(self.slot), self.request
+        if request.visitor is not None:  # no record and no digest has the text
+            request = msgspec.structs.replace(request, visitor=manager.visitor(request.visitor))
+        event_id = request.event_id
         known = {} if event_id is None else manager.find_events(event_id, self.visible)
         if event := known.get(self.slot):
-            return slot.repeat_rank(event, self.request)
+            return slot.repeat_rank(event, request)
         if known:
             raise problems.other_request(str(event_id))
-        return slot.rank(self.request)
+        return slot.rank(request)
 
 
 class SubmitFeedback(NamedTuple):

@@ -90,9 +90,9 @@ def _transitions(update: Update) -> dict[tuple[State, Trigger], Step]:
         (State.EXPIRED, Trigger.NEW_ANSWER): Step(State.EXPIRED, Write.LATE, problem="closed"),
         (State.EXPIRED, Trigger.SAME_LATE_ANSWER): Step(State.EXPIRED, problem="closed"),
     }
-    if not at_once:
-        table[State.SHOWN, Trigger.SAME_ANSWER] = Step(State.SHOWN)
-        table[State.SHOWN, Trigger.DEADLINE_ANSWERED] = Step(State.ANSWERED, Write.CLOSE, update=True)
+    # with immediate updates, events that were answered while `update` was "on_close"
+    table[State.SHOWN, Trigger.SAME_ANSWER] = Step(State.SHOWN)
+    table[State.SHOWN, Trigger.DEADLINE_ANSWERED] = Step(State.ANSWERED, Write.CLOSE, update=True)
     for state in State:
         table[state, Trigger.SAME_RANK] = Step(state)
         table[state, Trigger.OTHER_RANK] = Step(state, problem="other-request")

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peekrank.evaluation.jsonl import why_no_propensities
-from peekrank.evaluation.log import Log, log_from_records
+from peekrank.evaluation.log import ARMS, Log, log_from_records
 from peekrank.service.core.clock import SECOND
 from peekrank.service.core.events import State
 from peekrank.service.core.open_events import Event
@@ -25,6 +25,7 @@ class _Decision(NamedTuple):
     """A row of the exported log, with the number that orders it."""
 
     number: int
+    first: int  # number of the visitor's first list, which it repeats; 0 if it repeats none
     record: dict[str, Any]
 
 
@@ -38,6 +39,10 @@ def export_log(store: Store, slot: str) -> Log:
     decisions = sorted(_decisions(store, state), key=lambda one: one.number)
     if not decisions:
         raise ValueError(f"the log of slot {slot!r} has no decision")
+    events = {one.number: one.record["event"] for one in decisions}
+    for one in decisions:
+        if one.first:
+            one.record["cluster"] = events.get(one.first, f"record {one.first}")
     low, high = state.config.grade_range
     return log_from_records((one.record for one in decisions), min_feedback=low, max_feedback=high)
 
@@ -75,7 +80,8 @@ def _row(state: SlotState, event: Event, times: dict[str, int]) -> _Decision:
     rank = np.empty(len(rows), np.int64)
     rank[np.searchsorted(rows, read_numbers(event.shown or body.ranking))] = np.arange(len(rows))
     k = event_k(event)
-    values = state.grades(event)
+    counts = bool(body.share or body.first) and event.status.closed  # as in the service's own analysis
+    values = state.grades(event, state.config.missing_grade if counts else np.nan)
     top_k = np.searchsorted(rows, ranking[:k]).tolist()
     grades = {
         row: float(grade)
@@ -84,7 +90,7 @@ def _row(state: SlotState, event: Event, times: dict[str, int]) -> _Decision:
     }
     propensities = read_floats(body.propensities)
     reason = _reason(state, propensities, rank < k)
-    time = times.get(event.id, 0) / SECOND
+    time = times[event.id] / SECOND if event.id in times else None
     listed = np.searchsorted(rows, read_numbers(body.items)).tolist() if body.items else range(len(rows))
     scores = [None if np.isnan(score) else score for score in read_floats(body.scores).tolist()]
     record = {
@@ -101,7 +107,18 @@ def _row(state: SlotState, event: Event, times: dict[str, int]) -> _Decision:
         "score": scores or None,
         "features": _features(state, event),
     }
-    return _Decision(event.number, {name: value for name, value in record.items() if value is not None})
+    if body.share:
+        own = np.empty(len(rows), np.int64)
+        own[np.searchsorted(rows, read_numbers(body.baseline))] = np.arange(len(rows))
+        record |= {
+            "arm": ARMS[body.held],
+            "share": body.share,
+            "own": own[listed].tolist(),
+            "expected": read_floats(body.expected)[listed].tolist(),
+        }
+    return _Decision(
+        event.number, body.first, {name: value for name, value in record.items() if value is not None}
+    )
 
 
 def _reason(state: SlotState, propensities: Floats, is_shown: NDArray[np.bool_]) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 from peekrank.service.api import messages
 from peekrank.service.api.messages import EventReply, ItemReply, ItemsReply, RankReply, SlotReply
 from peekrank.service.core.clock import SECOND
+from peekrank.service.core.holdout import holdout_reply
 from peekrank.service.core.open_events import Event
 from peekrank.service.core.slot_state import SlotState
 
@@ -100,10 +101,8 @@ def slot_reply(state: SlotState) -> SlotReply:
         open=len(state.open),
         value=state.monitor.value(),
         members=members(state),
-        alarms=[
-            messages.Alarm(alarm.name, alarm.since / SECOND, alarm.cause, alarm.action)
-            for alarm in state.monitor.alarms
-        ],
+        holdout=holdout_reply(state.holdout, config.holdout.share),
+        alarms=alarms(state),
         minutes=minutes,
     )
 
@@ -120,6 +119,24 @@ def best_names(state: SlotState) -> list[str]:
     else:
         return []
     return state.items.names(best[:_BEST].tolist())
+
+
+def alarms(state: SlotState) -> list[messages.Alarm]:
+    """Describe the active alarms of a slot."""
+    found = [
+        messages.Alarm(alarm.name, alarm.since / SECOND, alarm.cause, alarm.action)
+        for alarm in state.monitor.alarms
+    ]
+    holdout = state.holdout
+    if holdout.since and not (verdict := holdout.verdict()).agrees:
+        ends = [f"{part.low:.3g} to {part.high:.3g}" for part in (verdict.difference, verdict.two_samples)]
+        cause = (
+            f"The holdout finds a difference of {ends[0]}, but the plain means of its two kinds of lists differ "
+            f"by {ends[1]}. Answers probably depend on the position."
+        )
+        action = "Decide by the plain means, or send clicks with feedback rules that correct for positions."
+        found.append(messages.Alarm("holdout-contradiction", holdout.since / SECOND, cause, action))
+    return found
 
 
 @runtime_checkable

@@ -53,6 +53,10 @@ class Texts:
         """Return the key of a list, for a query or for a key that the caller gave."""
         return f"k:{self._hash(kind.encode(), _normal(text)).hex()}"
 
+    def visitor(self, text: str) -> bytes:
+        """Return the hash of a visitor."""
+        return self._hash(b"visitor", _normal(text))
+
     def digest(self, body: bytes, size: int = 12) -> bytes:
         """Return the hash of a whole call, to recognise its repetitions."""
         return self._hash(b"call", body, size)

@@ -32,6 +32,7 @@ from peekrank.service.core.commands import (
     RetireItems,
     SubmitFeedback,
 )
+from peekrank.service.core.reload import Reload
 from peekrank.service.core.replies import event_reply, items_reply, slot_reply
 from peekrank.service.core.slot_manager import SlotManager
 from peekrank.service.event_log.open import open_store
@@ -80,7 +81,6 @@ class Service:
     def __init__(
         self, config: Config, *, clock: Callable[[], float] = time.time, store: Store | None = None
     ) -> None:
-        self.config = config
         self._clock = Clock(clock, time.monotonic if clock is time.time else None)
         self._store = store or open_store(config.store, [slot.name for slot in config.slots])
         self._manager = SlotManager(config, self._clock, self._store)
@@ -91,6 +91,11 @@ class Service:
         self._thread: threading.Thread | None = None
         self._closed = False
         self._started = 0.0
+
+    @property
+    def config(self) -> Config:
+        """The configuration."""
+        return self._manager.config
 
     # Start and stop
 
@@ -169,6 +174,16 @@ class Service:
     def retire_items(self, slot: str, ids: Sequence[str]) -> messages.ChangedReply:
         """Retire items: the service no longer ranks them."""
         return self.submit(RetireItems(slot, tuple(ids))).result()
+
+    def reload(self, config: Config) -> list[str]:
+        """Change the configuration, without a restart. Returns a line for each field that changed.
+
+        Raises a `Problem` that names the fields which need a restart; then nothing changes.
+        """
+        with self._lock:
+            if self._manager.following:
+                return self._manager.reload(config)
+        return self.submit(Reload(config)).result()
 
     def close_due_events(self) -> None:
         """Close the events whose feedback window is over now, without waiting for the timer."""

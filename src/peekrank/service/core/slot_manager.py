@@ -15,10 +15,11 @@ from operator import attrgetter
 import structlog
 
 from peekrank.service.api import problems
-from peekrank.service.config import Config, LimitsConfig
+from peekrank.service.config import Config, LimitsConfig, SlotConfig
 from peekrank.service.core.clock import SECOND, Clock
 from peekrank.service.core.open_events import Event
-from peekrank.service.core.rerank import Traces
+from peekrank.service.core.reload import changes, check
+from peekrank.service.core.rerank import Texts, Traces
 from peekrank.service.core.slot_state import SlotState
 from peekrank.service.core.slots import Slot
 from peekrank.service.core.snapshots import catch_up, check_digest, replay, take_checked_snapshot
@@ -45,11 +46,13 @@ class SlotManager:
     """
 
     def __init__(self, config: Config, clock: Clock, store: Store) -> None:
-        self._config, self._clock, self._store = config, clock, store
+        self.config, self._clock, self._store = config, clock, store
+        self._next: Config | None = None  # the configuration after the next commit
         self.slots: dict[str, Slot] = {}
         self.snapshots: dict[str, int] = {}  # number of the last record in the latest snapshot
         self.traces = Traces()
         self.following = False  # whether another process owns the log
+        self._texts: Texts | None = None
 
     # From the log
 
@@ -57,15 +60,12 @@ class SlotManager:
         """Replay the log of each slot, and log the changes of its configuration."""
         slots: dict[str, Slot] = {}
         latest = 0
-        for config in self._config.slots:
+        for config in self.config.slots:
             state = self._replay(config.name)
             self._clock.not_before(state.time)
             latest = max(latest, state.time)
             slot = slots[config.name] = Slot(state, self._limits(config.name))
-            before = state.settings
-            if before is None or before.config != config:
-                slot.now = self._clock.now()
-                slot.write(None, Settings(config, config.seed or (before.key if before else secrets.randbits(63))))
+            self._configure(slot, config)
             self.snapshots[config.name] = state.number
         now = self._clock.now()
         if latest and now - latest > _DAY:
@@ -77,7 +77,7 @@ class SlotManager:
 
     def follow(self) -> None:
         """Apply the records that the owner has written since the last call."""
-        for config in self._config.slots:
+        for config in self.config.slots:
             state = self._replay(config.name)
             if state.settings is not None:  # otherwise the owner does not have this slot yet
                 self.slots[config.name] = Slot(state, self._limits(config.name))
@@ -87,7 +87,7 @@ class SlotManager:
 
     def _limits(self, name: str) -> LimitsConfig:
         """Return the limits of a slot. Documents of rerank calls have one of their own."""
-        limits, rerank = self._config.limits, self._config.reranks.get(name)
+        limits, rerank = self.config.limits, self.config.reranks.get(name)
         return limits if rerank is None else replace(limits, max_items=rerank.max_documents)
 
     def _replay(self, name: str) -> SlotState:
@@ -101,7 +101,38 @@ class SlotManager:
 
     def discard(self) -> None:
         """Drop the state, which may be ahead of the log."""
-        self.slots, self.snapshots, self.following = {}, {}, False
+        self.slots, self.snapshots, self.following, self._next = {}, {}, False, None
+
+    # Configuration
+
+    def reload(self, config: Config) -> list[str]:
+        """Log the configuration of each slot that changes; the rest changes with the commit.
+
+        A follower logs nothing, because its owner does. Returns a line for each field that changes. Raises a
+        `Problem`, before anything changes, if a field needs a restart.
+        """
+        found = changes(self._next or self.config, config)
+        check(found)
+        for slot in config.slots if not self.following else ():
+            self._configure(self.slots[slot.name], slot)
+        self._next = config
+        if self.following:
+            self._adopt()
+        return [change.text for change in found]
+
+    def _configure(self, slot: Slot, config: SlotConfig) -> None:
+        """Log the configuration of a slot, if it differs from that in the log."""
+        before = slot.state.settings
+        if before is None or before.config != config:
+            slot.now = self._clock.now()
+            slot.write(None, Settings(config, config.seed or (before.key if before else secrets.randbits(63))))
+
+    def _adopt(self) -> None:
+        """Use the configuration of a reload."""
+        if self._next is not None:
+            self.config, self._next = self._next, None
+            for name, slot in self.slots.items():
+                slot.limits = self._limits(name)
 
     # Commands
 
@@ -136,6 +167,7 @@ class SlotManager:
     def commit(self) -> None:
         """Write all pending records in one transaction. Raises StoreError if the store fails."""
         self._append(self.slots)
+        self._adopt()
 
     def _append(self, slots: dict[str, Slot]) -> None:
         records: list[Record] = []
@@ -146,6 +178,12 @@ class SlotManager:
         if records:
             self._store.append(records)
         self._clock.jumped = 0
+
+    def visitor(self, text: str) -> str:
+        """Return the keyed hash of a visitor in hexadecimal digits. Raises StoreError if the store fails."""
+        if self._texts is None:
+            self._texts = Texts(self._store.secret())
+        return self._texts.visitor(text).hex()
 
     # Slots and events
 
@@ -212,7 +250,7 @@ class SlotManager:
 
     def _delete_old_records(self, slot: Slot) -> None:
         """Delete records that are old enough and older than the last snapshot but one, if both are intact."""
-        state, retention = slot.state, self._config.store.retention
+        state, retention = slot.state, self.config.store.retention
         snapshots = self._store.snapshots(state.slot) if retention else []
         if len(snapshots) < 2:
             return

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from peekrank._jit import compile_for
 from peekrank.engine import Agent
@@ -23,10 +24,12 @@ from peekrank.service.core.activity import Activity, Responses, no_activity
 from peekrank.service.core.agents import agent_rules, identity, new_agent
 from peekrank.service.core.clock import SECOND
 from peekrank.service.core.events import State, Trigger, aggregate, step, unpack_grades
+from peekrank.service.core.holdout import SlotHoldout
 from peekrank.service.core.items import Items
 from peekrank.service.core.monitor import ClosedEvent, SlotMonitor
 from peekrank.service.core.open_events import Event, OpenEvents
 from peekrank.service.core.rules import rows_of_items, said_by_rules
+from peekrank.service.core.stays import Stay, Stays, arrangement, new_stay, repeated
 from peekrank.service.event_log.chain import origin
 from peekrank.service.event_log.records import (
     Body,
@@ -36,6 +39,7 @@ from peekrank.service.event_log.records import (
     Ranked,
     Settings,
     Shown,
+    numbers,
     ranked,
     read_floats,
     read_numbers,
@@ -60,6 +64,7 @@ class _Ranking(NamedTuple):
     record: Ranked
     round: int
     features: bytes
+    arranged: bytes  # `stays.arrangement`
 
 
 class SlotState:
@@ -86,6 +91,8 @@ class SlotState:
         self.activity: Activity = no_activity()
         self.responses = Responses()  # not part of a snapshot
         self.monitor = SlotMonitor((0.0, 1.0), None)
+        self.stays = Stays()
+        self._holdout: SlotHoldout | None = None
         self._fill_uniforms = compile_for(fill_uniforms, 0, 0, np.empty(1))
 
     @property
@@ -112,6 +119,17 @@ class SlotState:
         self._agent = agent
 
     @property
+    def holdout(self) -> SlotHoldout:
+        """The holdout, which is empty in a slot without one."""
+        if self._holdout is None:
+            self._holdout = SlotHoldout(self.config, self.name_of)
+        return self._holdout
+
+    @holdout.setter
+    def holdout(self, holdout: SlotHoldout) -> None:
+        self._holdout = holdout
+
+    @property
     def lists(self) -> bool:
         """Whether each list brings its own items, which the slot does not store."""
         return self.agent.learner.variable_length and self.config.features_from == "request"
@@ -131,7 +149,8 @@ class SlotState:
     def keeps_order(self) -> bool:
         """Whether the order of the app's list matters."""
         rules = self.agent.rules
-        return self.has_scores or (rules is not None and rules.leash is not None)
+        leashed = rules is not None and rules.leash is not None
+        return self.has_scores or leashed or self.config.holdout.share > 0
 
     @property
     def name_of(self) -> Callable[[int], str] | None:
@@ -171,20 +190,79 @@ class SlotState:
         for name in request.added:
             self._put(name)
         X, chosen, rows = self._candidates(request)
-        agent = self.agent
-        uniforms = np.empty(agent.n_uniforms(len(chosen) if chosen is not None else None))
+        agent, arranged = self.agent, self._arranged(request)
+        stay = self.stays.current(request, self.time, arranged)
+        if stay is not None:  # a repeated list is no new draw
+            request = replace(request, share=0.0, baseline=b"")
+        n = agent.n_uniforms(len(chosen) if chosen is not None else None)
+        uniforms = np.empty(n + (request.share > 0))
         self._fill_uniforms(self.key, self.activity.counts.n_ranked, uniforms)
         features = b""
         if X is not None and rows is not None:
             features, X = X.tobytes(), self._with_item_effects(X, rows)
         scores = read_floats(request.scores) if request.scores else None
         key = self.keys.setdefault(request.key, len(self.keys)) if request.key else None
+        expected = np.empty(self._length(request)) if request.share else None
         decision = agent.rank(
-            X, available=chosen, scores=scores, key=key, uniforms=uniforms, **said_by_rules(request, rows)
+            X,
+            available=chosen,
+            scores=scores,
+            key=key,
+            uniforms=uniforms[:n],
+            expected=expected,
+            **said_by_rules(request, rows),
         )
-        if request.baseline:
+        if stay is not None:
+            request, decision = self._repeat(stay, request, decision, rows)
+        elif expected is not None:
+            held = bool(uniforms[-1] < request.share)
+            decision = self._with_holdout(request, decision, rows, held=held)
+            in_order = expected if rows is None else expected[np.argsort(rows)]
+            request = replace(request, held=held, expected=in_order.tobytes())
+        elif request.baseline:
             decision = agent.override(decision, self._baseline(request, rows))
-        return _Ranking(ranked(request, decision, rows), decision.round, features)
+        return _Ranking(ranked(request, decision, rows), decision.round, features, arranged)
+
+    def _with_holdout(self, request: Ranked, decision: Decision, rows: Ints | None, *, held: bool) -> Decision:
+        """Return the app's own order or the learner's list, with the propensities over both."""
+        own, agent = self._baseline(request, rows), self.agent
+        top = own[: min(request.k, len(own))]
+        propensities = (1 - request.share) * np.asarray(decision.propensities)
+        propensities[top if decision.items is None else np.searchsorted(decision.items, top)] += request.share
+        explored = decision.token[0]
+        decision = agent.override(decision, own if held else decision.ranking, np.minimum(propensities, 1.0))
+        decision.token[0] = 0.0 if held else explored
+        return decision
+
+    def _repeat(
+        self, stay: Stay, request: Ranked, decision: Decision, rows: Ints | None
+    ) -> tuple[Ranked, Decision]:
+        """Return the order of a visitor's first visit, as a list that was not drawn."""
+        ranking = decision.ranking if rows is None else rows[decision.ranking]
+        current: Any = [request.names[n] for n in ranking.tolist()] if self.lists else ranking.tolist()
+        names, whole = repeated(stay, current)
+        if self.lists:
+            index = {name: n for n, name in enumerate(request.names)}
+            order = np.array([index[str(name)] for name in names], np.int64)
+        else:
+            order = np.array(names, np.int64)
+            order = order if rows is None else rows_of_items(rows, order)
+        request = replace(request, first=stay.first, whole=whole)
+        return request, self.agent.override(decision, order)
+
+    def _arranged(self, request: Ranked) -> bytes:
+        """Return what the order of a visitor depends on beside its items."""
+        if not request.visitor:
+            return b""
+        rules = self.agent.rules
+        limited = rules is not None and (rules.new or rules.group) is not None
+        leashed = rules is not None and rules.leash is not None
+        items: Any = request.names or read_numbers(request.items or numbers(self.items.present)).tolist()
+        return arrangement(request, items, limited=limited, leashed=leashed)
+
+    def _length(self, request: Ranked) -> int:
+        """Return the number of items of a list."""
+        return len(request.names) or len(request.items) // 4 or len(self.items.present)
 
     def _open(self, event: str, ranking: _Ranking) -> None:
         """Open an event for a ranking, and count it."""
@@ -194,6 +272,12 @@ class SlotState:
         self.open.begin(begun)
         if not self.lists:
             self.items.count_shown(np.frombuffer(body.ranking, "<u4", event_k(begun)).tolist())
+        if body.visitor and not body.first:
+            ends = self.time + int(self.config.sticky * SECOND)
+            stay = new_stay(body, self.number, ends, ranking.arranged)
+            self.stays.begin(stay, self.time, self.config.max_visitors)
+        self.holdout.began(self.number, self.time, body, self.config)
+        self.holdout.settle(self.time)
         self.activity.ranked(self.time, explored=body.explored)
         self.activity.counts.relaxed += body.relaxed > 0
         self.responses.ranked(self.time, int(self.config.feedback_window * SECOND))
@@ -268,7 +352,10 @@ class SlotState:
         if after.update:
             self._update_agent(event)
         if after.state.closed:
-            self._count(event, was_shown=before is State.SHOWN or bool(event.feedback))
+            was_shown = before is State.SHOWN or bool(event.feedback)
+            self._count(event, was_shown=was_shown)
+            self.holdout.closed(event, self.grades(event, self.config.missing_grade), was_shown=was_shown)
+            self.holdout.settle(self.time)
             self._move_to_recent(event)
             first = next(iter(self.open.values()), None)
             first_open = first.round if first else self.agent.rounds + 1
@@ -305,9 +392,7 @@ class SlotState:
 
     def _update_agent(self, event: Event) -> None:
         """Update the learner with the feedback on an event, if there is any."""
-        config = self.config
-        missing = np.nan if config.missing_feedback == "missing" else float(config.missing_feedback)
-        grades = self.grades(event, missing)
+        grades = self.grades(event, self.config.missing_grade)
         if np.isnan(grades).all():
             return
         try:
@@ -376,6 +461,7 @@ class SlotState:
     def _apply_settings(self, _: None, body: Settings) -> None:
         """Apply a new configuration. A different learner starts from scratch, and drops the open events."""
         before, self.settings = self.settings, body
+        self.stays = Stays()
         if before is None or identity(before.config) != identity(body.config):
             learner = body.config.learner_object
             if learner.kernels.set_items is None and not learner.variable_length:
@@ -385,6 +471,7 @@ class SlotState:
             self.since = self.number
             self.agent = new_agent(body.config, len(self.items))
             self.monitor = SlotMonitor(body.config.grade_range, self.name_of)
+            self.holdout = SlotHoldout(body.config, self.name_of)
         elif self.agent.rules != agent_rules(body.config):
             self.agent.rules = agent_rules(body.config)
         for name in body.config.items:

@@ -43,7 +43,7 @@ from peekrank.service.event_log.records import (
     read_numbers,
     record_type,
 )
-from peekrank.types import LARGEST_FEATURE
+from peekrank.types import LARGEST_FEATURE, Floats, Ints
 
 _encode_request = msgspec.msgpack.Encoder().encode
 _DIGEST = 12  # bytes
@@ -61,7 +61,7 @@ class Slot:
     """
 
     def __init__(self, state: SlotState, limits: LimitsConfig) -> None:
-        self.state, self._limits = state, limits
+        self.state, self.limits = state, limits
         self.pending: list[Record] = []  # applied, and not yet in the store
         self.now = 0  # time of the next record
 
@@ -80,8 +80,8 @@ class Slot:
     def rank(self, request: messages.RankRequest, begun: Ranked | None = None) -> RankReply:
         """Rank a list for a new event. A rerank call has begun its record."""
         state = self.state
-        if len(state.open) >= self._limits.max_open_events:
-            raise problems.too_many_open(state.slot, self._limits.max_open_events)
+        if len(state.open) >= self.limits.max_open_events:
+            raise problems.too_many_open(state.slot, self.limits.max_open_events)
         body = begun or Ranked(digest(request), request.defer, state.config.k)
         items, body.blocked = allowed_items(state, request)
         if state.lists:
@@ -96,6 +96,10 @@ class Slot:
         self._set_context(body, request.context)
         if state.config.mode == "shadow" or (begun and request.baseline is not None):
             self._set_baseline(body, request.baseline)
+        else:
+            self._set_holdout(body, request)
+            if request.visitor is not None and state.config.sticky:
+                body.visitor = bytes.fromhex(request.visitor)
         event = request.event_id or secrets.token_urlsafe(12).lstrip("-_") + "0"
         self._queue(event, state.rank(state.number + 1, self.now, event, body))
         return rank_reply(state, state.open[event], request)
@@ -154,8 +158,8 @@ class Slot:
         body.added = unknown
 
     def _check_room(self, n_new: int) -> None:
-        if len(self.state.items) + n_new > self._limits.max_items:
-            raise problems.too_large("items of a slot", self._limits.max_items)
+        if len(self.state.items) + n_new > self.limits.max_items:
+            raise problems.too_large("items of a slot", self.limits.max_items)
 
     def _check_all_items(self, items: Sequence[str | messages.Item]) -> None:
         """Raise a `Problem` unless the list has all items, for a learner that always ranks all of them."""
@@ -167,6 +171,29 @@ class Slot:
                 "items, or use a learner whose items may change, such as doubtsort",
                 "$.items",
             )
+
+    def _set_holdout(self, body: Ranked, request: messages.RankRequest) -> None:
+        """Set the app's own order, which a share of the lists shows."""
+        state, holdout = self.state, self.state.config.holdout
+        if not holdout.share:
+            return
+        body.share = holdout.share
+        if request.baseline is not None:
+            self._set_baseline(body, request.baseline)
+        elif holdout.order:
+            order = {name: n for n, name in enumerate(holdout.order)}
+            names = names_of_rows(state, body)
+            self._set_baseline(body, sorted(names, key=lambda name: order.get(name, len(order))))
+        elif request.items is None and not body.scores:
+            raise problems.invalid(
+                "baseline is missing: this slot has a holdout, which shows your order; send it as baseline, or "
+                "as items",
+                "$.baseline",
+            )
+        else:
+            names = names_of_rows(state, body)
+            scores = np.frombuffer(body.scores) if body.scores else np.zeros(len(names))
+            self._set_baseline(body, [names[row] for row in order_by_scores(scores).tolist()])
 
     def _set_baseline(self, body: Ranked, baseline: Sequence[str] | None) -> None:
         """Set the caller's order, which a slot in shadow mode returns."""
@@ -222,7 +249,7 @@ class Slot:
             hint = "set cells" if learner.name == "mixed" else "use mixed and set cells"
             example = 'learner = "mixed:cells=10000"'
             raise problems.invalid(f"key: this slot learns nothing per key; {hint}, {example}", "$.key")
-        if key in state.keys or len(state.keys) < self._limits.max_keys:
+        if key in state.keys or len(state.keys) < self.limits.max_keys:
             body.key = key
 
     def _set_context(self, body: Ranked, context: Any) -> None:
@@ -349,6 +376,19 @@ def digest(request: messages.RankRequest) -> bytes:
 def _scores(items: Sequence[str | messages.Item]) -> dict[str, float]:
     """Return the scores of a call, by item."""
     return {item.id: item.score + 0.0 for item in items if not isinstance(item, str) and item.score is not None}
+
+
+def order_by_scores(scores: Floats) -> Ints:
+    """Return the items by descending score. Items without one are in the middle, and ties stay as listed.
+
+    >>> order_by_scores(np.array([0.1, np.nan, 0.2, 0.9])).tolist()
+    [3, 1, 2, 0]
+    """
+    known = np.sort(scores[~np.isnan(scores)])
+    below, above = np.searchsorted(known, scores, "left"), len(known) - np.searchsorted(known, scores, "right")
+    balance = np.where(np.isnan(scores), 0, below - above)
+    order: Ints = np.argsort(-balance, kind="stable")
+    return order
 
 
 def _check_distinct(names: list[str]) -> None:

@@ -21,10 +21,12 @@ from msgspec import Struct
 from peekrank import __version__
 from peekrank.engine import Agent
 from peekrank.service.core.activity import Activity
+from peekrank.service.core.holdout import HoldoutSnapshot, SlotHoldout
 from peekrank.service.core.items import Item, Items
 from peekrank.service.core.monitor import MonitorSnapshot, SlotMonitor
 from peekrank.service.core.open_events import Event, OpenEvents, rest
 from peekrank.service.core.slot_state import Jump, SlotState
+from peekrank.service.core.stays import Stay, Stays
 from peekrank.service.event_log.chain import DamagedError, Head, check_next
 from peekrank.service.event_log.records import FORMAT, Record, Settings, decode
 from peekrank.service.event_log.store import Snapshot, Store, StoreError
@@ -43,6 +45,8 @@ class _SavedState(Struct, array_like=True):
     monitor: MonitorSnapshot
     jumps: list[Jump] = []
     keys: list[str] = []  # in the order of their numbers
+    stays: list[Stay] = []
+    holdout: HoldoutSnapshot | None = None
 
 
 _ENCODER, _DECODER = msgspec.msgpack.Encoder(), msgspec.msgpack.Decoder(_SavedState)
@@ -75,6 +79,8 @@ def take_snapshot(state: SlotState) -> Snapshot:
             state.monitor.snapshot(),
             state.jumps,
             list(state.keys),
+            list(state.stays.values()),
+            state.holdout.snapshot(),
         )
     )
     about = json.dumps({"format": FORMAT, **machine()})
@@ -121,6 +127,8 @@ def restore(snapshot: Snapshot) -> SlotState:
     state.agent = Agent.load(saved.agent, saved.settings.config.learner_object)
     state.monitor = SlotMonitor.restore(saved.monitor, state.name_of)
     state.open = OpenEvents(snapshot.slot, saved.open)
+    state.stays = Stays(saved.stays)
+    state.holdout = SlotHoldout.restore(saved.holdout, saved.settings.config, state.name_of)
     return state
 
 

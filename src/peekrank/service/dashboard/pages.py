@@ -84,10 +84,11 @@ def problem_page(kind: str) -> str:
 def api_page() -> str:
     """Render the reference of the HTTP calls."""
     document = openapi()
-    calls = [
-        endpoint._replace(reply=_names(endpoint.reply), request=endpoint.request and _names(endpoint.request))
-        for endpoint in ENDPOINTS
-    ]
+    calls = []
+    for endpoint in ENDPOINTS:
+        operation = document["paths"][endpoint.path][endpoint.method.lower()]
+        reply, request = _schema(operation["responses"]["200"]), _schema(operation.get("requestBody", {}))
+        calls.append(endpoint._replace(reply=reply, request=request))
     return _render(
         "api.html",
         version=document["info"]["version"],
@@ -99,9 +100,9 @@ def api_page() -> str:
     )
 
 
-def _names(body: Any) -> list[str]:
-    """Return the names of a type, or of the members of a union."""
-    return [one.__name__ for one in getattr(body, "__args__", (body,))]
+def _schema(body: dict[str, Any]) -> Any:
+    """Return the schema of a body in the description, or None if there is no body."""
+    return next((media["schema"] for media in body.get("content", {}).values()), None)
 
 
 @cache

@@ -63,7 +63,7 @@ class Ranked(Struct, array_like=True):
     ranking: bytes = b""  # uint32; empty in a request
     token: bytes = b""
     propensities: bytes = b""  # by ascending item number, or in the order of the list; empty if unknown
-    baseline: bytes = b""  # the caller's order, which was shown instead
+    baseline: bytes = b""  # the caller's order, which was shown instead unless only a share of the lists shows it
     scores: bytes = b""  # float64, the app's score of each item, in the order of `items`; NaN if it is missing
     key: str = ""  # whom or what the list is for; empty if the learner got none
     pins: list[tuple[int, int]] = []  # position (from 1) and item, of the pins that had an effect
@@ -76,6 +76,12 @@ class Ranked(Struct, array_like=True):
         b""  # uint16, index into `items` of each document, or NOWHERE; empty if it is the document's own
     )
     trace: bytes = b""  # id of the caller's trace; empty if the call had none
+    share: float = 0.0  # of the lists that show the baseline, if it is a holdout
+    held: bool = False  # whether this list is one of them
+    expected: bytes = b""  # with a holdout, expected weight of each item, in the order of the propensities
+    visitor: bytes = b""  # keyed hash; empty if the call had none or the slot is not sticky
+    first: int = 0  # record of the visitor's first visit, whose order this list repeats; 0 if it repeats none
+    whole: bool = False  # whether it has the same items as that one
 
     @property
     def explored(self) -> bool:
