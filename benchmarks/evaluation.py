@@ -1,8 +1,13 @@
-"""Measure the CPU seconds to evaluate a million decisions, and to read their log."""
+"""Measure decisions per second and peak memory of an evaluation: two orders and their difference.
+
+python benchmarks/evaluation.py 100000 1000000 10000000      # Parquet files of a million decisions each
+"""
 
 from __future__ import annotations
 
 import os
+import resource
+import subprocess
 import sys
 import tempfile
 import time
@@ -14,54 +19,72 @@ import numpy as np
 import polars as pl
 
 from peekrank import DCG, measure
-from peekrank.evaluation.evaluation import evaluate_log
-from peekrank.evaluation.log import Log, read_log, write_log
-from peekrank.evaluation.policies import fixed_order, policy
+from peekrank.evaluation.evaluation import evaluate_source
+from peekrank.evaluation.log import Log, write_log
+from peekrank.evaluation.policies import ranker
+from peekrank.evaluation.sources import MemorySource, open_source
+
+SHARD = 1_000_000
 
 
-def made_log(n: int, m: int = 10, k: int = 3, gamma: float = 0.2) -> Log:
+def made_log(n: int, m: int = 10, k: int = 3, gamma: float = 0.2, seed: int = 1) -> Log:
     """Make lists whose top k are random with probability gamma."""
-    rng = np.random.default_rng(1)
+    rng = np.random.default_rng(seed)
     order = np.tile(np.arange(m), (n, 1))
     random = rng.random(n) < gamma
     order[random] = np.argsort(rng.random((int(random.sum()), m)), axis=1)
     position = np.argsort(order, axis=1)
     relevance = rng.random((n, m)) < np.linspace(0.9, 0.1, m)
     propensity = np.where(np.arange(m) < k, 1 - gamma, 0) + gamma * k / m
+    number = seed * SHARD + np.arange(n)
     return Log(
-        pl.Series("event", np.arange(n)).cast(pl.String), np.full(n, np.nan), np.full(n, k), np.zeros(n, np.int64),
-        np.arange(n + 1) * m, np.tile(np.arange(m), n), position.reshape(-1), np.tile(propensity, n),
-        np.where(position < k, relevance, np.nan).reshape(-1), np.full(n * m, np.nan), tuple(map(str, range(m))),
-        ("random tops",), ("",),
+        pl.Series("event", number).cast(pl.String), number.astype(np.float64), np.full(n, k),
+        np.zeros(n, np.int64), np.arange(n + 1) * m, np.tile(np.arange(m), n), position.reshape(-1),
+        np.tile(propensity, n), np.where(position < k, relevance, np.nan).reshape(-1), np.full(n * m, np.nan),
+        tuple(map(str, range(m))), ("random tops",), ("",),
     )  # fmt: skip
 
 
-def main(n: int) -> None:
-    log = made_log(n)
+def run(path: Path) -> None:
+    """Evaluate a log, and print its decisions, seconds and memory."""
+    small = MemorySource("small", made_log(100))
+    orders = ["order:" + ",".join(map(str, order)) for order in (range(10), range(9, -1, -1))]
+    evaluate_source(
+        small, [ranker(text, small.scope, measure=DCG()) for text in orders], measure("dcg")
+    )  # compiles
+    before = _memory()
+    begun = time.process_time()
+    source = open_source(path)
+    surveyed = time.process_time()
+    result = evaluate_source(source, [ranker(t, source.scope, measure=DCG()) for t in orders], measure("dcg"))
+    ended = time.process_time()
+    n, low, high = result.decisions, *result.differences[0].anytime
+    rate = n / (ended - begun)
+    print(
+        f"{n:>11,} decisions: {ended - begun:7.1f} s of processor time, first pass {surveyed - begun:.1f} s; "
+        f"{rate:,.0f} decisions/s; peak memory {_memory():,.0f} MB, {before:,.0f} MB before; "
+        f"difference {low:.5f} to {high:.5f}",
+        flush=True,
+    )
+
+
+def _memory() -> float:
+    """Return the peak memory of this process in MB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+
+
+def main(sizes: list[int]) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "log.parquet"
-        write_log(path, log)
-        begun = time.process_time()
-        read_log(path)
-        print(f"read {n:,} decisions of 10 candidates ({path.stat().st_size / 1e6:.0f} MB): {_since(begun)}")
-    small = log.select(np.arange(n) < 100)
-    best, worst = ([str(i) for i in order] for order in (range(10), range(9, -1, -1)))
-    evaluate_log(small, [fixed_order(small, best)], measure("dcg"))  # compiles
-    policy("doubtsort", small, measure=DCG())
-    begun = time.process_time()
-    evaluate_log(log, [fixed_order(log, best)], measure("dcg"))
-    print(f"a fixed order by dcg, with all intervals: {_since(begun)}")
-    begun = time.process_time()
-    evaluate_log(log, [fixed_order(log, best), fixed_order(log, worst)], measure("dcg"))
-    print(f"two fixed orders and their difference: {_since(begun)}")
-    begun = time.process_time()
-    policy("doubtsort", log, measure=DCG())
-    print(f"doubtsort, replayed: {_since(begun)}")
-
-
-def _since(begun: float) -> str:
-    return f"{time.process_time() - begun:.1f} s"
+        for n in sizes:
+            path = Path(folder) / str(n)
+            for first in range(0, n, SHARD):
+                log = made_log(min(SHARD, n - first), seed=1 + first // SHARD)
+                write_log(path / f"part-{first // SHARD}.parquet", log)
+            subprocess.run([sys.executable, __file__, "--one", str(path)], check=True)  # noqa: S603
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000)
+    if sys.argv[1:2] == ["--one"]:
+        run(Path(sys.argv[2]))
+    else:
+        main([int(text) for text in sys.argv[1:]] or [100_000, 1_000_000])

@@ -20,7 +20,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import records
@@ -48,6 +48,7 @@ class World:
     spread: float = 0.0  # standard deviation of real-valued answers; 0 for yes and no
     late: int = 0  # rounds until answers arrive
     rounds: int = ROUNDS
+    versioned: bool = False  # whether the app says half-way that its score is a new one
     option: str = "mixed"
 
     @property
@@ -55,7 +56,11 @@ class World:
         """Return the differences from the defaults."""
         parts = [f"{self.items:,}", f"rho {self.rho:g}", self.kind, f"k = {self.k}" if self.k > 1 else ""]
         parts += [f"{self.answering:.0%} answer" if self.answering < 1 else "", "real" if self.spread else ""]
-        parts += [f"{self.late:,} late" if self.late else "", "" if self.n == 20 else f"lists of {self.n}"]
+        parts += [
+            f"{self.late:,} late" if self.late else "",
+            "versions" if self.versioned else "",
+            "" if self.n == 20 else f"lists of {self.n}",
+        ]
         parts += [f"{self.rounds:,} rounds" if self.rounds != ROUNDS else "", self.option.partition(":")[2]]
         return ", ".join(part for part in parts if part)
 
@@ -124,7 +129,9 @@ def play(made: Learner, world: World, seed: int, *, scored: bool) -> Floats:
     agent, life = Agent(made, m=world.items, k=world.k, seed=seed), drawn(world, seed)
     order, waiting = np.empty_like(life.items), deque[tuple[int, Decision, Floats]]()
     for t, items in enumerate(life.items):
-        said = {"scores": life.scores[t]} if scored else {}
+        said: dict[str, Any] = {"scores": life.scores[t]} if scored else {}
+        if scored and world.versioned:
+            said["version"] = int(t >= world.rounds // 2)
         decision = agent.rank(available=items, **said)
         order[t] = np.searchsorted(items, decision.ranking)
         if life.answered[t] < world.answering:

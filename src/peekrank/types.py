@@ -18,6 +18,7 @@ Ints = NDArray[np.int64]
 Grades = NDArray[np.uint8]
 Features = NDArray[np.float32]
 LARGEST_FEATURE = 1e15  # squares of products of two such features fit in float64, their squares in float32
+LARGEST_VERSION = 2**40  # of a score
 State = Any  # the state of a learner: a NamedTuple of constants (scalars) and of arrays that kernels update
 
 
@@ -90,7 +91,8 @@ class Decision(NamedTuple):
     If only some items were available, `items` holds them in ascending order, `ranking` permutes them, and
     ``propensities[i]`` belongs to ``items[i]``. `round` is the agent's number of rankings so far, from 1. `key` is
     the key of the list, and `listed` holds the rows in the order in which the app gave them, with `scores` in the
-    same order, if there were scores. `applied` says what rules did, if there were rules.
+    same order, if there were scores. `applied` says what rules did, if there were rules. `version` is that of the
+    scores.
     """
 
     features: Features
@@ -103,6 +105,7 @@ class Decision(NamedTuple):
     scores: Floats | None = None
     listed: Ints | None = None
     applied: Applied | None = None
+    version: int | None = None
 
     @property
     def explored(self) -> bool:
@@ -145,6 +148,10 @@ class Kernels(NamedTuple):
     with the score of each row, NaN if it is missing, and with the rows in the order of the app's
     list. Without scores, the array is empty. Scores are float64 and may be infinite, unlike features.
 
+    ``renew_score(state, version)`` is for such learners too. It is called before ``set_scores`` if the app says
+    which version of its score a list has. A version above all earlier ones means that the score's scale and worth
+    are not known any more.
+
     ``off_policy(state, X, ranking, propensities, token)`` is for learners that can learn from a ranking chosen by
     another policy. It is called after ``rank`` of the same list and replaces the token of that call by the one
     that ``update`` needs for the other ranking, given the propensities of that policy. If ranking and propensities
@@ -182,6 +189,7 @@ class Kernels(NamedTuple):
     set_scores: Callable[[State, Floats, Ints], None] | None = None
     mixture: Callable[[State, Features, int, int, Floats], None] | None = None
     component: Callable[[State, int, int, Ints], bool] | None = None
+    renew_score: Callable[[State, int], None] | None = None
     inline: bool = True
 
 

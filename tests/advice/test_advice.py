@@ -431,7 +431,8 @@ def test_a_measure_is_as_good_as_its_name() -> None:
 
 
 def test_large_grades() -> None:
-    advice = advise("dcg", 10, 1, 10**4, grades=256)
+    with pytest.warns(UserWarning, match="a grade g is worth"):
+        advice = advise("dcg", 10, 1, 10**4, grades=256)
     assert advice.learner == "marginftrl:measure=dcg,max_grade=255"
     assert "e+" in str(advice)
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from helpers.enumeration import outcomes
-from helpers.naive_evaluation import naive_estimates
+from helpers.naive_evaluation import naive_estimates, naive_interval
 from helpers.rounds import NextRound
 from peekrank import (
     DCG,
@@ -95,6 +95,18 @@ def test_estimates_are_those_of_the_definitions(name: str, regression: Any) -> N
     assert found.dr == pytest.approx(expected.dr, rel=1e-12)
     assert found.ess == pytest.approx(expected.ess, rel=1e-12)
     assert found.max_weight == pytest.approx(expected.max_weight, rel=1e-12)
+
+
+@pytest.mark.parametrize("name", ["dcg", "dcg@2"])
+def test_intervals_are_those_of_the_definitions(name: str) -> None:
+    log, judge, at = random_log(n=80), measure(name), [1, 2, 7, 30, 80]
+    order = fixed_order(log, ["3", "0", "4", "1", "2"])
+    assert order.ranks is not None
+    found = evaluate_log(log, [order], judge, checkpoints=np.array(at)).estimates[0]
+    expected = naive_interval(log, order.ranks, judge, 0.05, at)  # type: ignore[arg-type]
+    np.testing.assert_allclose(np.column_stack([found.lows, found.highs]), expected, rtol=0, atol=1e-9)
+    assert found.lows[-1] > 0
+    assert found.highs[-1] < found.highs[0]
 
 
 def features(learner: Learner, m: int) -> Features:

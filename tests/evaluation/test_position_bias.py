@@ -11,6 +11,7 @@ from scipy.optimize import minimize
 
 from peekrank.evaluation.log import Log, log_from_records
 from peekrank.evaluation.position_bias import _tables, estimate_curve
+from peekrank.evaluation.sources import MemorySource
 from peekrank.streams.clicks import PositionBased, draw_clicks
 from peekrank.streams.feedback_rules import parse_rules
 
@@ -58,7 +59,7 @@ def test_two_positions_and_one_item_have_a_closed_form() -> None:
 def test_the_fit_is_that_of_a_poisson_regression() -> None:
     """Expected clicks n_ip theta_p r_i, both factors free: another likelihood with the same maximum."""
     log = clicked_log(400, 0)
-    shown, clicks = _tables(log, 1)
+    shown, clicks = _tables(MemorySource("log", log), 1)
     items, positions = shown.shape
 
     def loss(x: Any) -> Any:

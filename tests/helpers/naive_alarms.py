@@ -9,7 +9,8 @@ from collections.abc import Sequence
 import numpy as np
 
 STAKES = (0.9, 0.3, 0.1, 0.03)
-SHARE = 1 / 12
+SHARE = 1 / 13
+EQUAL = 0.95
 TINY = 1e-9
 
 
@@ -85,6 +86,9 @@ class NaiveWatch:
         if told:
             self.against_past("lower-grades", None, -1, SHARE, sum(answer for _, answer in told) / len(told))
             self.accounts["orphan-feedback", None].bet(SHARE, -1.0)
+        if len(told) > 1 and max(answer for _, answer in told) > 0:
+            is_equal = len({answer for _, answer in told}) == 1
+            self.bet("equal-answers", None, SHARE, (is_equal - EQUAL) / EQUAL)
         for item, at, answer in seen:
             self.against_past("answers", item, at, SHARE / len(seen), float(not math.isnan(answer)))
             if not math.isnan(answer):

@@ -188,6 +188,7 @@ class NaiveMixed:
         self.ring: list[float] = []
         self.rounds: dict[int, int] = {}
         self.lists, self.returning = 0, 0.0
+        self.version, self.versions, self.stale = 0, dict[int, int](), 0.0
         self.centre: Floats | None = None
         self.seen: list[Floats] = []
         self.twin = NaiveTwin(self.prior, self.w0)
@@ -258,6 +259,8 @@ class NaiveMixed:
         for i in items:
             self.rounds[i] = self.rounds.get(i, 0) + 1
         self.lists += 1
+        if scores is not None:
+            self.join(items, x)
         told = sum(self.number(i, key) for i in items) / n
         share = sum(self.rounds[i] for i in items) / (n * self.lists)
         self.returning = share * told / (told + 10)
@@ -345,9 +348,48 @@ class NaiveMixed:
                 self.lu, self.lv = (24.0 if self.scored else 2.0), 64.0
                 self.refit = max(16.0, 1.5 * self.trust.sum())
                 self.fit()
-            elif self.trust.sum() >= self.refit:
-                self.refit = 2 * self.trust.sum()
-                self.fit()
+            elif (due := self.trust.sum() >= self.refit) or self.stale > 0.1 * self.trust.sum():
+                self.refit = 2 * self.trust.sum() if due else self.refit
+                self.fit(climbs=bool(due))
+                if self.stale > 0:
+                    self.stale = 0.0
+                    self.solve_twin_again()
+
+    def renew(self, version: int) -> None:
+        """Forget what the score was worth: earlier answers have none until their item is listed."""
+        self.version, self.ring = version, []
+        self.lu, self.lv, self.alarm, self.hold = 24.0, 64.0, 0.0, True
+        self.refit, self.stale = 1.25 * self.trust.sum(), 0.0
+        for a in self.answers:
+            a.x[-2:] = 0
+        self.twin.prior[-2:] = SCORE_PRIOR
+        self.solve_twin_again()
+
+    def solve_twin_again(self) -> None:
+        """Compute the equations and sums of the twin from all answers."""
+        trust, d = np.array([MEMORY ** (self.twin.clock - a.time) for a in self.answers]), self.d + 3
+        known = dense(self.answers, trust, self.twin.prior, self.w0, self.lu, self.lv)
+        self.twin.S, self.twin.r = known.reduced()
+        rows: dict[Any, list[Any]] = {}
+        for t, a in zip(trust, self.answers, strict=True):
+            for name in [a.item] if a.key < 0 else [a.item, (a.key, a.item)]:
+                n, sx, sy, _ = rows.get(name, [0.0, np.zeros(d), 0.0, 0])
+                rows[name] = [n + t, sx + t * a.x, sy + t * a.y, self.twin.clock]
+        for name, (n, sx, sy, _) in list(rows.items()):  # an item's sums are effective
+            if isinstance(name, tuple):
+                lost, item = n / (n + self.lv), rows[name[1]]
+                item[:3] = [item[0] - lost * n, item[1] - lost * sx, item[2] - lost * sy]
+        self.twin.rows = rows
+
+    def join(self, items: list[int], x: Floats) -> None:
+        """Give earlier answers about listed items the columns of the new score."""
+        for i, row in zip(items, x, strict=True):
+            if self.versions.get(i, 0) != self.version:
+                self.versions[i] = self.version
+                for a, t in zip(self.answers, self.trust, strict=True):
+                    if a.item == i:
+                        a.x[-2:] = row[-2:]
+                        self.stale += t
 
     # --- variances
 
@@ -358,10 +400,10 @@ class NaiveMixed:
         value -= (log(lu) - log(24.0 if self.scored else 2.0)) ** 2 / (2 * 0.7**2)
         return float(value - (log(lv) - log(64.0)) ** 2 / (2 * 1.4**2) if known.cells else value)
 
-    def fit(self) -> None:
+    def fit(self, *, climbs: bool = True) -> None:
         for j in range(self.d):
             self.prior[j] = self.precision(j) or self.prior[j]
-        if self.trust.sum() < 16:
+        if self.trust.sum() < 16 or not climbs:
             return
         keyed, best, moved = any(a.key >= 0 for a in self.answers), self.evidence(self.lu, self.lv), True
         while moved:

@@ -449,7 +449,8 @@ def test_nothing_drifts_in_a_million_rounds(horizon: int | None) -> None:
 def test_grades_of_any_size() -> None:
     """Gains up to 2^255: nothing overflows."""
     rng = np.random.default_rng(0)
-    agent = Agent(BlockFTRL(DCG(), max_grade=255), m=5, k=1)
+    with pytest.warns(UserWarning, match="a grade g is worth"):
+        agent = Agent(BlockFTRL(DCG(), max_grade=255), m=5, k=1)
     for _ in range(2000):
         decision = agent.rank()
         agent.update(decision, [int(rng.choice([0, 255]))])

@@ -649,7 +649,8 @@ def test_grades_of_any_size() -> None:
     np.testing.assert_allclose(MarginFTRL(DCG(), max_grade=3).transform_feedback(grades), [1, 6 / 7, 0, np.nan])
     rng = np.random.default_rng(0)
     rounds = fixed_items(rng.choice([0, 255], size=(2000, 5), p=[0.7, 0.3]).astype(np.uint8))
-    learner = MarginFTRL(DCG(), max_grade=255)
+    with pytest.warns(UserWarning, match="a grade g is worth"):
+        learner = MarginFTRL(DCG(), max_grade=255)
     assert 0 < mean_regret(learner, [rounds], 1) < (learner.bound(Shape(5, 0, 1), 2000) or 0)
 
 

@@ -15,7 +15,7 @@ from peekrank import DCG, Agent, Decision, DoubtSort, Mixed, Rounds, Shape, SumL
 from peekrank.engine import play
 from peekrank.engine.serialization import arrays_of
 from peekrank.learners.mixed.posterior import solve_weights
-from peekrank.learners.mixed.state import ALARM, HELD, LEFT, LU, LV, RESTARTS, MixedState
+from peekrank.learners.mixed.state import ALARM, HELD, LEFT, LU, LV, RESTARTS, VERSION, MixedState
 from peekrank.types import Floats, Ints
 
 N, LIST = 30, 8
@@ -61,11 +61,20 @@ class World:
         return told
 
 
-def alongside(learner: Mixed, world: World, k: int, rounds: int, *, scored: bool = True) -> Life:
+def alongside(
+    learner: Mixed,
+    world: World,
+    k: int,
+    rounds: int,
+    *,
+    scored: bool = True,
+    life: Life | None = None,
+    is_exact: bool = True,
+) -> Life:
     """Let a learner and its naive twin live through the same lists, and compare everything in every round."""
-    shape = Shape(world.items, world.d, k)
-    s, kernels = learner.init(shape), learner.kernels
-    naive = NaiveMixed(list(s.weights), k, world.d, safe=learner.safe)
+    shape, kernels = Shape(world.items, world.d, k), learner.kernels
+    s = learner.init(shape) if life is None else life.state
+    naive = NaiveMixed(list(s.weights), k, world.d, safe=learner.safe) if life is None else life.naive
     for t in range(rounds):
         items, scores, key, X = world.listed(t)
         n, uniforms, token = len(items), world.rng.random(2), np.zeros(learner.token_size(shape))
@@ -82,9 +91,10 @@ def alongside(learner: Mixed, world: World, k: int, rounds: int, *, scored: bool
         order, app, widths = s.order[:n].tolist(), s.app[:n].tolist(), np.empty(n)
         widths[order] = s.widths[:n]
         np.testing.assert_allclose(s.columns[:n], found.x[:, -2:], atol=1e-6)
-        np.testing.assert_allclose(s.means[:n], found.means, atol=1e-6)
         assert sorted(order, key=lambda r: (-s.means[r], app.index(r))) == order
-        if k < n:  # widths may be equal but for rounding, which decides doubts: the others follow from these
+        if is_exact:
+            np.testing.assert_allclose(s.means[:n], found.means, atol=1e-6)
+        if is_exact and k < n:  # widths may be equal but for rounding, which decides doubts: q follows from these
             np.testing.assert_allclose(widths, found.widths, atol=1e-6)
             q = naive.probabilities(s.means[:n], widths, order, app if scored else None)
             np.testing.assert_allclose(s.explore_probs[:n], q, atol=1e-9)
@@ -98,7 +108,7 @@ def alongside(learner: Mixed, world: World, k: int, rounds: int, *, scored: bool
         naive.update([(int(items[r]), key, found.x[r], float(told[p])) for p in there for r in [ranking[p]]])
         assert s.fit[RESTARTS] == naive.restarts
         assert s.fit[[LU, LV]] == pytest.approx([naive.lu, naive.lv], rel=1e-9)
-        assert s.fit[ALARM] == pytest.approx(naive.alarm, abs=1e-5)
+        assert not is_exact or s.fit[ALARM] == pytest.approx(naive.alarm, abs=1e-5)
         learner.validate_state(s)
     assert s.model.sums[LEFT] == pytest.approx(naive.posterior().rss, rel=1e-6)
     return Life(s, naive)
@@ -126,6 +136,20 @@ def test_it_equals_its_naive_twin_when_the_world_turns(cells: int) -> None:
     assert state.fit[HELD] == 0
 
 
+@pytest.mark.parametrize("cells", [0, 200])
+def test_a_new_version_of_the_score_joins_old_answers_to_it_as_the_naive_twin_does(cells: int) -> None:
+    learner, world = Mixed(cells=cells), World(LIST, 0, keyed=cells > 0)
+    life = alongside(learner, world, 3, 60)
+    assert learner.kernels.renew_score is not None
+    learner.kernels.renew_score(life.state, 1)
+    life.naive.renew(1)
+    world.scores = -world.scores
+    alongside(learner, world, 3, 1, life=life, is_exact=False)  # the answers of all items are joined, then solved
+    life.naive.alarm = float(life.state.fit[ALARM])
+    alongside(learner, world, 3, 60, life=life)
+    assert life.state.fit[VERSION] == 1
+
+
 def test_a_score_that_comes_late_starts_a_new_fit() -> None:
     learner, items = Mixed(), np.arange(4)
     state, naive = learner.init(Shape(4, 0, 1)), NaiveMixed(list(1 / np.log2(np.arange(2, 6))), 1)
@@ -133,7 +157,7 @@ def test_a_score_that_comes_late_starts_a_new_fit() -> None:
         scores = np.array([3.0, 1.0, 2.0, 0.0]) if t >= 20 else None
         found = naive.rank([0, 1, 2, 3], np.full(2, 0.99), scores)
         learner.kernels.set_scores(state, np.empty(0) if scores is None else scores, items)  # type: ignore[misc]
-        ranking, token = np.empty(4, np.int64), np.zeros(3)
+        ranking, token = np.empty(4, np.int64), np.zeros(4)
         learner.kernels.rank(state, np.empty((4, 0), np.float32), np.full(2, 0.99), ranking, token)
         np.testing.assert_allclose(state.means, found.means, atol=1e-6)
         told = float(t % 3 == 0)
@@ -198,7 +222,7 @@ def test_propensities_are_those_of_the_uniform() -> None:
                 ends = np.cumsum(agent.state.explore_probs[k:6])
                 seen = np.zeros(6)
                 for low, high in zip(np.r_[0, ends], np.r_[ends, 1.0], strict=True):
-                    ranking, token = np.empty(6, np.int64), np.zeros(1 + 2 * k)
+                    ranking, token = np.empty(6, np.int64), np.zeros(2 + 2 * k)
                     if high > low:
                         uniforms = np.array([(low + high) / 2, 0.5])
                         learner.kernels.rank(state, np.empty((6, 0), np.float32), uniforms, ranking, token)
@@ -388,6 +412,56 @@ def test_rounds_with_wrong_scores_or_keys_are_refused() -> None:
             simulate(Mixed(cells=3), rounds._replace(**wrong), k=1, measure=DCG())
 
 
+def test_a_better_score_is_used_at_once_if_its_version_is_given() -> None:
+    rng, m = np.random.default_rng(3), 200
+    liked, useless = rng.random((2, m))
+    lost = []
+    for version in (None, 1):
+        agent, seen = Agent(Mixed(), m=m, k=1, seed=0), 0.0
+        rng = np.random.default_rng(4)
+        for t in range(1200):
+            items = np.sort(rng.choice(m, 20, replace=False))
+            new = t >= 1000
+            scores = (liked if new else useless)[items]
+            decision = agent.rank(available=items, scores=scores, version=version if new else None)
+            weights = DCG().discount(20)
+            seen += new * float(weights @ (np.sort(liked[items])[::-1] - liked[decision.ranking]))
+            agent.update(decision, [float(rng.random() < liked[decision.ranking[0]])])
+        lost.append(seen / 200)
+    assert lost[1] < 0.5 * lost[0]
+
+
+def test_answers_to_lists_of_an_old_version_do_not_count_for_the_new_score() -> None:
+    agents = [Agent(Mixed(), m=6, k=2, seed=1) for _ in range(2)]
+    for agent, scores in zip(agents, ([5.0, 4, 3, 2, 1, 0], [9.0, 8, 2, 1, 0.5, 0]), strict=True):
+        agent.update(agent.rank(scores=scores, version=1), [1, 0])
+        agent.rank(scores=[0, 1, 2, 3, 4, 5], version=2)
+        old = agent.rank(scores=scores, version=1)  # an instance of the app that was not replaced yet
+        assert old.version == 1
+        agent.update(old, [1, 1])
+        agent.rank(scores=[0, 1, 2, 3, 4, 5])  # without a version: the latest one
+    np.testing.assert_array_equal(agents[0].state.model.w, agents[1].state.model.w)
+    assert agents[0].state.fit[VERSION] == 2
+
+
+def test_a_log_with_versions_is_replayed_and_saved() -> None:
+    agent, rng = Agent(Mixed(cells=50), m=9, k=2, seed=2), np.random.default_rng(0)
+    log: list[tuple[Decision, Any]] = []
+    for t in range(200):
+        decision = agent.rank(scores=rng.random(9), key=t % 3, version=None if t % 4 == 0 else t // 50)
+        log.append((decision, None))
+        if t % 2:
+            answers = (rng.random(2) < 0.5).astype(float)
+            agent.update(decision, answers)
+            log.append((decision, answers))
+    again = replay(Agent(Mixed(cells=50), m=9, k=2, seed=2), log)
+    assert again.dump() == agent.dump()
+    saved = Agent.load(agent.dump())
+    scores = rng.random(9)
+    np.testing.assert_array_equal(saved.rank(scores=scores).ranking, agent.rank(scores=scores).ranking)
+    assert saved.dump() == agent.dump()
+
+
 def test_a_log_with_scores_keys_and_features_is_replayed() -> None:
     def new() -> Agent:
         return Agent(Mixed(cells=4), m=9, k=2, d=1, seed=6)
@@ -448,6 +522,8 @@ def test_the_range_is_a_change_of_units() -> None:
         ({"scores": [1.0, 2.0]}, "scores of shape"),
         ({"key": 1}, "set cells, for example cells=10000"),
         ({"key": -1}, "set cells"),
+        ({"version": -1}, "version = -1: must be"),
+        ({"version": 1.5}, "version"),
     ],
 )
 def test_wrong_contexts_are_named(said: dict[str, Any], message: str) -> None:
@@ -455,6 +531,13 @@ def test_wrong_contexts_are_named(said: dict[str, Any], message: str) -> None:
         Agent(Mixed(), m=3, k=1).rank(**said)
     with pytest.raises(ValueError, match="use mixed"):
         Agent(DoubtSort(DCG()), m=3, k=1).rank(**said)
+
+
+def test_exponential_gains_of_large_answers_are_warned_about() -> None:
+    with pytest.warns(UserWarning, match=r"max_grade = 20 with dcg: .* as much as 1.02e\+03 answers of 10"):
+        Mixed(DCG(), high=20.0)
+    Mixed(DCG(), high=10.0)
+    Mixed(high=20.0)
 
 
 def test_wrong_parameters_are_named() -> None:

@@ -320,5 +320,6 @@ def test_grades_of_any_size() -> None:
     """Gains up to 2^255: estimates and probabilities stay finite."""
     rng = np.random.default_rng(0)
     rounds = fixed_items(rng.choice([0, 255], size=(2000, 5), p=[0.7, 0.3]).astype(np.uint8))
-    learner = PermFTRL(DCG(), 2000, max_grade=255)
+    with pytest.warns(UserWarning, match="a grade g is worth"):
+        learner = PermFTRL(DCG(), 2000, max_grade=255)
     assert 0 < mean_regret(learner, [rounds], 4) < (learner.bound(Shape(5, 0, 4), 2000) or 0)

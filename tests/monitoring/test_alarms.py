@@ -103,7 +103,7 @@ def test_money_on_what_is_shown_is_fair_by_enumeration(k: int) -> None:
     propensities = np.zeros(4)
     for chosen, weight in zip(sets, weights, strict=True):
         propensities[list(chosen)] += weight
-    overall, items = np.zeros((6, 4)), np.zeros((4, 6, 4))
+    overall, items = np.zeros((7, 4)), np.zeros((4, 6, 4))
     for chosen, weight in zip(sets, weights, strict=True):
         watch = Monitor(1e-9)
         positions = np.array([chosen.index(i) if i in chosen else k + i for i in range(4)])
@@ -112,10 +112,21 @@ def test_money_on_what_is_shown_is_fair_by_enumeration(k: int) -> None:
         overall += weight * arrays["overall"]
         items += weight * arrays["items"]
     for kind in (UNEXPECTED, EXPECTED):
-        assert overall[kind] == pytest.approx(np.full(4, 1 / 48), rel=1e-9)
+        assert overall[kind] == pytest.approx(np.full(4, 1 / 52), rel=1e-9)
     for kind in (HIDDEN, PUSHED):
-        assert items[:, kind].sum() == pytest.approx(1 / 12, rel=1e-6)
-    assert items[:, HIDDEN].sum(axis=1) == pytest.approx(propensities / k / 12, rel=1e-6)
+        assert items[:, kind].sum() == pytest.approx(1 / 13, rel=1e-6)
+    assert items[:, HIDDEN].sum(axis=1) == pytest.approx(propensities / k / 13, rel=1e-6)
+
+
+def test_an_answer_that_is_copied_to_all_items_is_noticed() -> None:
+    made = world(3000, np.random.default_rng(8), rate=1.0)
+    answers = made.answers.reshape(-1, M).copy()
+    seen = ~np.isnan(answers)
+    copied = np.where(seen, np.nanmax(answers, axis=1, keepdims=True), np.nan)
+    assert ("equal-answers", None) not in raised_by(made, 1e-6)
+    assert 300 < raised_by(made._replace(answers=copied.ravel()), 1e-6)[("equal-answers", None)] < 600
+    nothing = np.where(seen, 0.0, np.nan)  # nobody likes anything: that is no copy
+    assert ("equal-answers", None) not in raised_by(made._replace(answers=nothing.ravel()), 1e-6)
 
 
 def test_one_by_one_and_all_at_once_are_the_same_bits() -> None:

@@ -11,9 +11,10 @@ from rich.progress import MofNCompleteColumn
 from rich.text import Text
 
 from peekrank._util.text import pluralize
+from peekrank.cli._errors import print_error
 from peekrank.cli._options import Imports, JsonFile, Seed, import_all
 from peekrank.cli._outputs import check_outputs, echo, write_json
-from peekrank.cli._progress import status, transient_progress
+from peekrank.cli._progress import exit_interrupted, status, transient_progress
 from peekrank.cli._tables import TerminalTable
 from peekrank.cli._verbosity import configure_output
 from peekrank.reports.numbers import number, percent
@@ -21,8 +22,9 @@ from peekrank.reports.numbers import number, percent
 if TYPE_CHECKING:
     from peekrank.evaluation.evaluation import Estimate, Evaluation
     from peekrank.evaluation.holdout import HoldoutVerdict
-    from peekrank.evaluation.log import Log
-    from peekrank.evaluation.policies import Policy
+    from peekrank.evaluation.log import Scope
+    from peekrank.evaluation.policies import Ranker
+    from peekrank.evaluation.sources import LogSource
     from peekrank.types import Measure
 
 _MAX_NAMES = 5  # candidates named in a note
@@ -56,7 +58,10 @@ JSON_KEYS = {
 def command(
     log: Annotated[
         Path,
-        typer.Argument(help="Log: Parquet, JSON lines, Vowpal Wabbit's .dsjson or Open Bandit's .csv."),
+        typer.Argument(
+            help="Log: Parquet, a folder or quoted pattern of Parquet files, JSON lines, Vowpal Wabbit's .dsjson "
+            "or Open Bandit's .csv."
+        ),
     ],
     policy: Annotated[
         list[str] | None,
@@ -98,17 +103,22 @@ def command(
 
     If the anytime interval of a difference excludes zero, you may act on it, however often you looked before.
     """
-    from peekrank.evaluation.evaluation import evaluate_log
+    from peekrank.evaluation.evaluation import Options, evaluate_source
     from peekrank.evaluation.holdout import holdout_of_log
+    from peekrank.evaluation.saved_fold import SavedFold
+    from peekrank.evaluation.sources import whole_log
     from peekrank.measures import measure as measure_named
 
     import_all(imports)
     goal = measure_named(measure)
     configure_output(json_file)
     check_outputs(json_file, read=[log])
-    with status(f"reading {log.name}"):
-        logged = _read(log)
-        verdict = holdout_of_log(logged, alpha=alpha)
+    chosen: Any = regression
+    options = Options(alpha, not separate, chosen, clip, partial)
+    options.check()
+    with status(f"reading names and numbers of {log.name}"):
+        source = _open(log)
+        verdict = holdout_of_log(whole_log(source), alpha=alpha) if source.scope.holdout else None
     if verdict is not None:
         echo(_holdout(verdict, log))
     if not policy:
@@ -118,37 +128,37 @@ def command(
             raise ValueError("--out needs a policy: name what to evaluate, for example --policy logged")
         write_json(json_file, lambda: {"holdout": verdict.as_json()})
         return
-    policies = [_policy(text, logged, goal, seed) for text in policy]
-    if len({p.name for p in policies}) < len(policies):
+    rankers = [_ranker(text, source.scope, goal, seed) for text in policy]
+    if len({one.name for one in rankers}) < len(rankers):
         raise ValueError("--policy names the same policy twice; name each once")
-    steps = len(policies) * (len(policies) + 1) // 2
+    saved = None
+    if folder:
+        settings = {"policies": policy, "measure": str(goal), "options": repr(options), "seed": seed}
+        saved = SavedFold(folder / "unfinished.state", source, settings)
+    total = source.scope.decisions
     with transient_progress("estimating", MofNCompleteColumn()) as progress:
         done = 0
 
         def tick(n: int) -> None:
             nonlocal done
+            if done == 0 and n and saved and saved.resumed:
+                print_error(f"continuing after {pluralize(n, 'decision')}", "note: ")
             done += n
-            progress(done, steps)
+            progress(done, total)
 
-        chosen: Any = regression
-        result = evaluate_log(
-            logged,
-            policies,
-            goal,
-            alpha=alpha,
-            simultaneous=not separate,
-            regression=chosen,
-            clip=clip,
-            partial=partial,
-            progress=tick,
-        )
-    echo(*_render(result, policies, log, counted="with answers" if partial else "with all answers"))
+        try:
+            result = evaluate_source(source, rankers, goal, options, saved=saved, progress=tick)
+        except KeyboardInterrupt:
+            if not (folder and saved and saved.exists):
+                raise
+            exit_interrupted(f"the estimates from {pluralize(done, 'decision')} are kept", folder)
+    echo(*_render(result, rankers, log, counted="with answers" if partial else "with all answers"))
     told = None if verdict is None else verdict.as_json()
     write_json(json_file, lambda: result.as_json() | ({} if told is None else {"holdout": told}))
     if folder:
         from peekrank.reports.evaluation_page import write_evaluation
 
-        write_evaluation(result, folder, source=log.name, notes=_notes(result, policies))
+        write_evaluation(result, folder, source=log.name, notes=_notes(result, rankers))
         echo(Text(f"Wrote report, plot and table to {folder}{os.sep}"))
 
 
@@ -161,35 +171,27 @@ def _holdout(verdict: HoldoutVerdict, log: Path) -> Text:
     return Text(f"Holdout, {log.name}: {verdict} Plain means: {means}; {counts}.")
 
 
-def _read(path: Path) -> Log:
+def _open(path: Path) -> LogSource:
     from peekrank.evaluation.interop import read_dsjson, read_open_bandit
-    from peekrank.evaluation.log import read_log
+    from peekrank.evaluation.sources import MemorySource, open_source
 
     if path.suffix == ".dsjson":
-        return read_dsjson(path)
-    return read_open_bandit(path) if path.suffix == ".csv" else read_log(path)
+        return MemorySource(path.name, read_dsjson(path))
+    return MemorySource(path.name, read_open_bandit(path)) if path.suffix == ".csv" else open_source(path)
 
 
-def _policy(text: str, log: Log, measure: Measure, seed: int) -> Policy:
-    """Return the policy that a text names. Models are loaded here, because `evaluation` cannot import training."""
-    from peekrank.evaluation.policies import by_model, policy
+def _ranker(text: str, scope: Scope, measure: Measure, seed: int) -> Ranker:
+    """Return the ranker that a text names. Models are loaded here: `evaluation` cannot import training."""
+    from peekrank.evaluation.policies import ModelRanker, ranker
 
     if text.endswith(".json"):
         from peekrank.training.model import load_model
 
-        return by_model(log, load_model(Path(text)), Path(text).stem)
-    with transient_progress(f"replaying {text}", MofNCompleteColumn()) as progress:
-        done = 0
-
-        def tick(n: int) -> None:
-            nonlocal done
-            done += n
-            progress(done, len(log.k))
-
-        return policy(text, log, measure=measure, seed=seed, progress=tick)
+        return ModelRanker(load_model(Path(text)), Path(text).stem)
+    return ranker(text, scope, measure=measure, seed=seed)
 
 
-def _render(result: Evaluation, policies: list[Policy], log: Path, *, counted: str) -> list[TerminalTable | Text]:
+def _render(result: Evaluation, rankers: list[Ranker], log: Path, *, counted: str) -> list[TerminalTable | Text]:
     sizes = f"{pluralize(result.decisions, 'decision')}, {result.answered:,} {counted}"
     level = f"{1 - result.alpha:.0%}"
     heads = ["policy", "estimate", f"{level} CI", f"{level} anytime CI", "IPS", "ESS", "max weight"]
@@ -207,7 +209,7 @@ def _render(result: Evaluation, policies: list[Policy], log: Path, *, counted: s
             cells = (number(e.dr), _ends(e.anytime), _ends(e.betting), _verdict(e, result.measure))
             rows.append(("", [e.name, e.baseline, *cells]))
         parts.append(TerminalTable(_differences(result, level), heads, rows))
-    return parts + [Text(note) for note in (*_COLUMNS, *_notes(result, policies))]
+    return parts + [Text(note) for note in (*_COLUMNS, *_notes(result, rankers))]
 
 
 def _differences(result: Evaluation, level: str) -> str:
@@ -238,9 +240,9 @@ def _verdict(e: Estimate, measure: Measure) -> str:
     return better.get(e.verdict, "undecided")
 
 
-def _notes(result: Evaluation, policies: list[Policy]) -> list[str]:
+def _notes(result: Evaluation, rankers: list[Ranker]) -> list[str]:
     """Return the caveats of the estimates."""
-    notes = [f"{p.name}: {p.note}." for p in policies if p.note]
+    notes = [f"{one.name}: {one.note()}." for one in rankers if one.note()]
     for e in result.estimates:
         if e.support_gap > 0:
             named = ", ".join(f"{name} ({n:,})" for name, n in e.unsupported[:_MAX_NAMES])

@@ -29,7 +29,9 @@ JSON_KEYS = {
 
 
 def command(
-    log: Annotated[Path, typer.Argument(help="Log of decisions: Parquet or JSON lines.")],
+    log: Annotated[
+        Path, typer.Argument(help="Log: Parquet, a folder or quoted pattern of Parquet files, or JSON lines.")
+    ],
     alpha: Annotated[float, typer.Option(help="Largest expected number of false alarms per decision.")] = 1e-6,
     follow: Annotated[
         bool, typer.Option("--follow", help="Wait for new decisions at the end of the file.")
@@ -59,8 +61,6 @@ def command(
     from peekrank.monitoring.tail import monitor_log
 
     configure_output(json_file)
-    if not log.is_file():
-        raise ValueError(f"{log} is a folder, not a log" if log.is_dir() else f"{log} does not exist")
     check_outputs(json_file, read=[log])
     printed: set[tuple[str, int | None]] = set()
 

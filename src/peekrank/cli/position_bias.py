@@ -27,7 +27,9 @@ JSON_KEYS = {
 
 
 def command(
-    log: Annotated[Path, typer.Argument(help="Log of decisions with clicks as feedback.")],
+    log: Annotated[
+        Path, typer.Argument(help="Log of decisions with clicks as feedback: a file, folder or pattern.")
+    ],
     periods: Annotated[
         int, typer.Option(help="Number of equal parts of the log. Relevance may differ between parts, not within.")
     ] = 1,
@@ -37,12 +39,12 @@ def command(
 
     The estimate needs items that were shown at several positions.
     """
-    from peekrank.evaluation.log import read_log
     from peekrank.evaluation.position_bias import estimate_curve
+    from peekrank.evaluation.sources import open_source
 
     configure_output(json_file)
     check_outputs(json_file, read=[log])
-    curve = estimate_curve(read_log(log), periods=periods)
+    curve = estimate_curve(open_source(log), periods=periods)
     echo(*render("Examination of positions, relative to the first", _sheet(curve), ""))
     echo(Text(f"As feedback rules: {curve.feedback_rules()}"))
     write_json(json_file, lambda: _as_dict(curve))

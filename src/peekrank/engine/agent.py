@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from peekrank._jit import compile_for
 from peekrank._util.text import pluralize
 from peekrank.engine import serialization
-from peekrank.engine.context import NO_KEY, Context, as_context, as_key
+from peekrank.engine.context import NO_KEY, Context, as_context, as_key, as_version
 from peekrank.engine.entry_points import (
     WELL,
     are_uniform,
@@ -19,6 +19,7 @@ from peekrank.engine.entry_points import (
     entry_points,
     no_counts,
     off_policy_entry_point,
+    renewal_entry_point,
 )
 from peekrank.engine.ruled import Ruled, as_groups
 from peekrank.engine.rules import Pins, Rules
@@ -79,6 +80,7 @@ class Agent(AgentState):
         )
         self._has_context = learner.kernels.set_key is not None or learner.kernels.set_scores is not None
         self._set_context: Callable[..., None] = self._first_set_context
+        self._renew_score: Callable[..., None] = self._first_renew_score
         self._rank: Callable[..., int] = self._first_rank
         self._update: Callable[..., int] = self._first_update
         self._are_uniform: Callable[[Floats], bool] = self._first_are_uniform
@@ -124,6 +126,10 @@ class Agent(AgentState):
         self._compile_context()
         self._set_context(*arguments)
 
+    def _first_renew_score(self, *arguments: Any) -> None:
+        self._renew_score = compile_for(renewal_entry_point(self.learner.kernels), *arguments)
+        self._renew_score(*arguments)
+
     def _first_are_uniform(self, numbers: Floats) -> bool:
         self._are_uniform = compile_for(are_uniform, self._answer)
         return self._are_uniform(numbers)
@@ -141,6 +147,7 @@ class Agent(AgentState):
         available: ArrayLike | None = None,
         scores: ArrayLike | None = None,
         key: int | None = None,
+        version: int | None = None,
         uniforms: Floats | None = None,
         pins: Pins | None = None,
         blocked: Iterable[int] | None = None,
@@ -163,6 +170,9 @@ class Agent(AgentState):
         key
             Whom or what the list is for, such as the number of a query, a tenant or a segment. For learners that
             learn per key.
+        version
+            Version of the ranker that computed the scores. The first list with a larger one makes the learner
+            forget how far scores can be trusted, but keep what it knows about items and keys. None: the latest.
         uniforms
             The random numbers of this round, `n_uniforms` values from [0, 1), for callers who derive them from the
             record numbers of a log (`kernels.philox`). None means that the agent's own generator draws them.
@@ -198,12 +208,15 @@ class Agent(AgentState):
         ranking, token = _empty(n, _INT), _zeros(self._token_shape)
         propensities = _empty(n) if self._says_propensities else self._no_propensities
         rows = None if uniforms is None else self._uniforms_row(uniforms, n)
+        renewed = None if version is None else as_version(self.learner, version)
         applied = None
         with self._lock:
             if rows is None:
                 rows, row = self._random.next(self._n_uniforms(n) if self._by_item else self._default_n_uniforms)
             else:
                 row = 0
+            if renewed is not None:
+                self._renew_score(self._memory, renewed)
             if context is not None and self._has_context:
                 self._set_context(self._memory, *context)
             arguments = (items, X, rows, row, ranking, token, propensities)
@@ -217,7 +230,7 @@ class Agent(AgentState):
         _set_write(ranking, 0)  # a decision must not change after it was shown
         _set_write(propensities, 0)
         known, latest = (propensities, number) if number > 0 else (None, -number)
-        return _new_tuple(Decision, (X, ranking, token, known, subset, latest, *_said(context), applied))
+        return _new_tuple(Decision, (X, ranking, token, known, subset, latest, *_said(context), applied, renewed))
 
     def _list_to_rank(self, features: ArrayLike | None, available: ArrayLike | None) -> tuple[Any, Ints, Any]:
         """Return the features of the rows to rank, their items, and these once more if some items are missing."""

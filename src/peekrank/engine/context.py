@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from peekrank._util.validate import check_int
 from peekrank.engine.validation import abbreviate, as_array
-from peekrank.types import Floats, Ints, Learner, Rounds
+from peekrank.types import LARGEST_VERSION, Floats, Ints, Learner, Rounds
 
 NO_KEY = -1
 _LARGEST_KEY = 2**62 - 1
@@ -33,6 +33,14 @@ def as_key(learner: Learner, key: object) -> int:
         raise ValueError(f"key = {key!r}: {learner.name} learns nothing per key; {hint}")
     check_int("key", key, 0, _LARGEST_KEY)
     return int(key)  # type: ignore[call-overload,no-any-return]
+
+
+def as_version(learner: Learner, version: object) -> int:
+    """Return the version of a score. Raises ValueError if it is invalid or the learner has no use for it."""
+    if learner.kernels.renew_score is None:
+        raise ValueError(f"version = {version!r}: {learner.name} learns nothing about a score; use mixed")
+    check_int("version", version, 0, LARGEST_VERSION)
+    return int(version)  # type: ignore[call-overload,no-any-return]
 
 
 def as_context(

@@ -84,6 +84,12 @@ def context_entry_point(kernels: Kernels) -> Callable[..., None]:
 
 
 @cache
+def renewal_entry_point(kernels: Kernels) -> Callable[..., None]:
+    """Return the entry point that passes the version of the score to a learner."""
+    return specialise(_renew_score_once, name_of(kernels), _renew_score=kernels.renew_score or ignore_key)
+
+
+@cache
 def off_policy_entry_point(kernels: Kernels) -> Callable[..., None]:
     """Return the entry point of `off_policy`, for kernels that learn from rankings of another policy."""
     return specialise(
@@ -111,6 +117,7 @@ _set_items: Callable[[State, Ints], None] = unspecialised
 _off_policy: Callable[[State, Features, Ints, Floats, Floats], None] = unspecialised
 _set_key: Callable[[State, int], None] = unspecialised
 _set_scores: Callable[[State, Floats, Ints], None] = unspecialised
+_renew_score: Callable[[State, int], None] = unspecialised
 _fill_values: Callable[[Floats, Floats, Floats], int] = unspecialised
 
 
@@ -278,6 +285,11 @@ def _set_context(memory: Memory, key: int, scores: Floats, listed: Ints) -> None
     """Pass the key and the scores of the next list to the learner."""
     _set_key(memory.state, key)
     _set_scores(memory.state, scores, listed)
+
+
+def _renew_score_once(memory: Memory, version: int) -> None:
+    """Pass the version of the next list's score to the learner."""
+    _renew_score(memory.state, version)
 
 
 def _off_policy_once(

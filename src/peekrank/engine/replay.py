@@ -49,6 +49,7 @@ def replay(agent: Agent, log: Log) -> Agent:
                 available=items,
                 scores=decision.scores,
                 key=decision.key,
+                version=decision.version,
                 pins=applied.pins if applied else None,
                 groups=applied.groups if applied else None,
             )

@@ -12,7 +12,16 @@ from typing import NamedTuple
 import numpy as np
 
 from peekrank._jit import kernel
-from peekrank.kernels.confidence import Bound, Interval, interval_of_mean, lower_mean, observe_at, observe_tightly
+from peekrank.kernels.confidence import (
+    Bets,
+    Bound,
+    Interval,
+    interval_of_mean,
+    lower_mean,
+    observe_at,
+    observe_bet,
+    observe_tightly,
+)
 from peekrank.types import Features, Floats, Ints
 
 IPS, WEIGHT, TOTAL, DR, CUT, MISSING, LARGEST = range(7)  # columns of `fill_terms`
@@ -320,90 +329,158 @@ def observe_bounded(
     observe_tightly(interval.above, (-high - added) / scale, (-high - up) / scale)
 
 
+class Running(NamedTuple):
+    """Estimates and evidence after the decisions so far: their size does not depend on the number of decisions."""
+
+    sums: Floats  # by the numbers below
+    interval: Interval
+    bounded: Interval  # for `observe_bounded`
+    below: Bets  # against means of the value, and of its negative
+    above: Bets
+
+
+(
+    COUNT,
+    DR_MEAN,
+    DR_SQUARES,
+    IPS_MEAN,
+    IPS_SQUARES,
+    SUM_IPS,
+    SUM_WEIGHT,
+    SUM_TOTAL,
+    SUM_CUT,
+    SUM_MISSING,
+    SUM_RATIO,
+    SUM_RATIO_SQUARES,
+    MAX_WEIGHT,
+    SUM_MIDDLE,
+    SUM_SHIFT,
+    UNIT,
+    TOTAL_BELOW,
+    TOTAL_ABOVE,
+    SQUARES_BELOW,
+    SQUARES_ABOVE,
+) = range(20)  # of `Running.sums`
+SUMS = 20
+LOW, HIGH, MEAN, SHIFT, BOUNDED_LOW, BOUNDED_HIGH = range(6)  # rows of what is stored at checkpoints
+STORED = 6
+
+
+def make_running(scale: float, least: float, most: float) -> Running:
+    """Return what is known before the first decision.
+
+    Parameters
+    ----------
+    scale
+        Typical magnitude of a value.
+    least, most
+        Limits of the value.
+    """
+    return Running(
+        np.zeros(SUMS), Interval.fresh(scale, growing=True), Interval.fresh(1.0, growing=True),
+        Bets.fresh(least, most), Bets.fresh(-most, -least),
+    )  # fmt: skip
+
+
 @kernel
 def walk(
     rows: Rows,
     target: Target,
+    shift: Floats,
     predicted: Floats,
-    interval: Interval,
+    terms: Floats,
+    running: Running,
     alpha: float,
+    bounded: bool,  # noqa: FBT001
     checkpoints: Ints,
-    ends: Floats,
-    tracks: Floats,
+    stored: Floats,
     space: Floats,
 ) -> None:
-    """Update an interval with all decisions, and store it after some of them.
+    """Add decisions to the estimates and intervals, and store them after some.
 
     Parameters
     ----------
     rows, target, predicted
         Observations, estimand, and a prediction of each gain.
-    interval
-        State before the first decision, with growing scales.
+    shift
+        A constant that belongs to the value of each decision.
+    terms
+        The result of `fill_terms`.
+    running
+        Estimates and evidence after the decisions before these; updated.
     alpha
         Error probability.
+    bounded
+        Whether to update `running.bounded`.
     checkpoints
-        Numbers of decisions after which to store the interval, ascending.
-    ends
-        Filled: lower and upper ends.
-    tracks
-        Filled for betting, in pairs of rows: observations and their lower limits, of the value and its negative.
+        Numbers of decisions after which to store, ascending.
+    stored
+        A column for each checkpoint; those that are reached are filled.
     space
         Five work arrays, longer than the number of rates and than 16.
     """
-    rates, stored = len(interval.below.rates), 0
-    reach, sums, totals, squares = space[3][: rates + 1], space[:3], space[4][:2], space[4][2:4]
-    totals[:] = 0
-    squares[:] = 0
+    sums, rates = running.sums, len(running.interval.below.rates)
+    reach, work, at = space[3][: rates + 1], space[:3], 0
+    while at < len(checkpoints) and checkpoints[at] <= sums[COUNT]:
+        at += 1
     for t in range(len(rows.seen)):
+        n, term = sums[COUNT], terms[t]
         for side in range(2):
-            bound = interval.below if side == 0 else interval.above
+            bound = running.interval.below if side == 0 else running.interval.above
             for j in range(rates):
                 reach[j] = bound.scales[j] / 2
-            variance = (squares[side] + bound.scales[0] ** 2 / 4) / (t + 1)
-            reach[rates] = max(bound.scales[0], sqrt(variance * (t + 1) * log(t + 2.0) / (2 * log(2 / alpha)))) / 4
-            mean = totals[side] / (t + 1)
-            _observe_decision(rows, target, predicted, t, 1.0 - 2 * side, bound, reach, sums)
-            totals[side] += sums[1, rates]
-            squares[side] += (sums[1, rates] - mean) ** 2
-            tracks[2 * side, t] = sums[1, rates]
-            tracks[2 * side + 1, t] = sums[0, rates]
-        if stored < len(checkpoints) and checkpoints[stored] == t + 1:
-            ends[0, stored] = lower_mean(interval.below, alpha / 2)
-            ends[1, stored] = -lower_mean(interval.above, alpha / 2)
-            stored += 1
+            variance = (sums[SQUARES_BELOW + side] + bound.scales[0] ** 2 / 4) / (n + 1)
+            reach[rates] = max(bound.scales[0], sqrt(variance * (n + 1) * log(n + 2.0) / (2 * log(2 / alpha)))) / 4
+            mean = sums[TOTAL_BELOW + side] / (n + 1)
+            _observe_decision(rows, target, predicted, t, 1.0 - 2 * side, bound, reach, work)
+            x, low = work[1, rates], work[0, rates]
+            sums[TOTAL_BELOW + side] += x
+            sums[SQUARES_BELOW + side] += (x - mean) ** 2
+            observe_bet(running.below if side == 0 else running.above, x, low, alpha / 2)
+        if bounded:
+            if sums[UNIT] == 0:
+                sums[UNIT] = unit_of(rows, target.weights, t)
+            observe_bounded(rows, target.weights, predicted, t, max(sums[UNIT], LEAST), running.bounded, space[:2])
+        _add_term(rows, target, shift, t, term, sums)
+        if at < len(checkpoints) and checkpoints[at] == sums[COUNT]:
+            store(running, alpha, stored[:, at])
+            at += 1
 
 
 @kernel
-def walk_bounded(
-    rows: Rows,
-    weights: Floats,
-    predicted: Floats,
-    interval: Interval,
-    alpha: float,
-    checkpoints: Ints,
-    ends: Floats,
-    space: Floats,
-) -> None:
-    """Update an interval with all decisions by `observe_bounded`, and store it after some of them.
+def _add_term(rows: Rows, target: Target, shift: Floats, t: int, term: Floats, sums: Floats) -> None:
+    """Add a decision to the sums, and to means and squared distances by Welford's method."""
+    nothing = 0.0
+    for i in range(rows.offsets[t], rows.offsets[t + 1]):
+        nothing += target.weights[i]
+    middle = shift[t] + target.known[t] + target.spare[t] / 2
+    ips, dr = term[IPS] + rows.origin * nothing + middle, term[DR] + middle
+    sums[COUNT] += 1
+    for value, mean, squares in ((dr, DR_MEAN, DR_SQUARES), (ips, IPS_MEAN, IPS_SQUARES)):
+        before = value - sums[mean]
+        sums[mean] += before / sums[COUNT]
+        sums[squares] += before * (value - sums[mean])
+    sums[SUM_IPS] += term[IPS]
+    sums[SUM_WEIGHT] += term[WEIGHT]
+    sums[SUM_TOTAL] += term[TOTAL]
+    sums[SUM_CUT] += term[CUT]
+    sums[SUM_MISSING] += term[MISSING] + target.spare[t]
+    if term[TOTAL] > 0:
+        ratio = term[WEIGHT] / term[TOTAL]
+        sums[SUM_RATIO] += ratio
+        sums[SUM_RATIO_SQUARES] += ratio * ratio
+    sums[MAX_WEIGHT] = max(sums[MAX_WEIGHT], term[LARGEST])
+    sums[SUM_MIDDLE] += rows.origin * nothing + middle
+    sums[SUM_SHIFT] += shift[t]
 
-    Parameters
-    ----------
-    rows, weights, predicted, interval, space
-        As for `observe_bounded`.
-    alpha
-        Error probability.
-    checkpoints
-        Numbers of decisions after which to store the interval, ascending.
-    ends
-        Filled: lower and upper ends.
-    """
-    scale, stored = 0.0, 0
-    for t in range(len(rows.seen)):
-        if scale == 0:
-            scale = unit_of(rows, weights, t)
-        observe_bounded(rows, weights, predicted, t, max(scale, LEAST), interval, space)
-        if stored < len(checkpoints) and checkpoints[stored] == t + 1:
-            low, high = interval_of_mean(interval, alpha)
-            ends[0, stored], ends[1, stored] = low * scale, high * scale
-            stored += 1
+
+@kernel
+def store(running: Running, alpha: float, column: Floats) -> None:
+    """Store the interval, the mean and the mean of the constants after the decisions so far."""
+    sums = running.sums
+    column[LOW] = lower_mean(running.interval.below, alpha / 2)
+    column[HIGH] = -lower_mean(running.interval.above, alpha / 2)
+    column[MEAN] = sums[DR_MEAN]
+    column[SHIFT] = sums[SUM_SHIFT] / sums[COUNT]
+    low, high = interval_of_mean(running.bounded, alpha)
+    column[BOUNDED_LOW], column[BOUNDED_HIGH] = low * sums[UNIT], high * sums[UNIT]

@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import combinations
-from typing import Any, Literal, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from peekrank._util.text import excerpt, pluralize
 from peekrank._util.validate import check_ascending, check_choice, check_open_unit
 from peekrank.evaluation import estimators as est
-from peekrank.evaluation.estimators import Rows, Target
-from peekrank.evaluation.log import Log
-from peekrank.evaluation.pairs import fill_pairs, pair_propensities
-from peekrank.evaluation.policies import Policy
-from peekrank.evaluation.supported_measures import by_items, gains_of, reject
-from peekrank.kernels.confidence import Interval, bet_bound, fill_bets
+from peekrank.evaluation.log import Log, Scope, scope_of_log
+from peekrank.evaluation.policies import Policy, Ranker
+from peekrank.evaluation.problems import Predictor, Problem, make_problems
+from peekrank.kernels.confidence import bet_bound
 from peekrank.measures import PairwiseLoss
 from peekrank.regret import default_checkpoints
-from peekrank.types import Floats, Ints, LinearMeasure, Measure
+from peekrank.types import Floats, Ints, Measure
+
+if TYPE_CHECKING:
+    from peekrank.evaluation.saved_fold import SavedFold
+    from peekrank.evaluation.sources import LogSource
 
 Regression = Literal["items", "mean", "features", "none"]
 DESIGNED = "comparison:"  # begins the learner in the log of a `Comparison`
-_CHECKPOINTS = 64
+CHECKPOINTS = 64  # of an evaluation, about
 
 
 class Estimate(NamedTuple):
@@ -150,48 +154,341 @@ def evaluate_log(
     >>> result.estimates[0].ips  # (1/0.5 + 0)/2
     1.0
     """
-    check_open_unit("alpha", alpha)
-    check_choice("regression", regression, Regression)
-    if not clip >= 1:
-        raise ValueError(f"clip = {clip}: must be at least 1, because weights are 1/propensity")
-    if (repeats := log.repeats).any():
-        kept = ~repeats[log.owner]
-        policies = [p if p.ranks is None else p._replace(ranks=p.ranks[kept]) for p in policies]
-        log = log.select(~repeats)
+    options = Options(alpha, simultaneous, regression, clip, partial)
+    log, used = _without_repeats(log, [p.ranks for p in policies])
     check_evaluable(log)
-    answered = np.add.reduceat(~np.isnan(log.feedback), log.offsets[:-1], dtype=np.int64)
-    complete = answered > 0 if partial else answered == log.k
-    if not complete.any():
-        which = "any candidate" if partial else "all candidates"
-        raise ValueError(f"no decision of the log has feedback on {which} seen, so nothing can be estimated")
-    if partial and isinstance(measure, PairwiseLoss):
-        raise ValueError("partial: pairwiseloss needs feedback on all candidates seen")
-    if partial:  # of the candidates seen, each is as likely as the others to have feedback
-        share = np.maximum(answered, 1) / log.k
-        log = log._replace(k=np.maximum(answered, 1), propensity=log.propensity * share[log.owner])
-    used, ranked = log, list(policies)
-    if not complete.all():
-        used, rows = log.select(complete), complete[log.owner]
-        ranked = [p if p.ranks is None else p._replace(ranks=p.ranks[rows]) for p in policies]
-    problems = _Pairs(used, measure) if isinstance(measure, PairwiseLoss) else _Items(used, measure)
-    n = len(used.k)
+    complete = _complete(log, partial=partial)
+    _check_any(bool(complete.any()), partial=partial)
+    n = int(complete.sum())
     at = (
-        default_checkpoints(n, _CHECKPOINTS)
+        default_checkpoints(n, CHECKPOINTS)
         if checkpoints is None
         else check_ascending("checkpoints", checkpoints, n)
     )
-    estimator = _Estimator(problems, used, alpha, regression, float(clip), at)
-    result = Evaluation(measure, alpha, simultaneous, regression, float(clip), len(log.k), len(used.k), [], [])
-    for policy in ranked:
-        result.estimates.append(estimator.estimate(policy, None))
-        progress(1)
-    pairs = list(combinations(ranked, 2))
-    if simultaneous and pairs:
-        estimator = estimator._replace(alpha=alpha / len(pairs))
-    for one, other in pairs:
-        result.differences.append(estimator.estimate(one, other))
-        progress(1)
+    fold = Fold([p.name for p in policies], measure, scope_of_log(log), options, at)
+    fold.add(log, used, progress)
+    return fold.result()
+
+
+def evaluate_source(
+    source: LogSource,
+    rankers: Sequence[Ranker],
+    measure: Measure,
+    options: Options | None = None,
+    *,
+    checkpoints: Ints | None = None,
+    saved: SavedFold | None = None,
+    progress: Callable[[int], None] = lambda _: None,
+) -> Evaluation:
+    """Estimate the value of policies on a log that is read in parts.
+
+    The memory does not depend on the number of decisions, and the result is that of `evaluate_log`.
+
+    Parameters
+    ----------
+    source
+        A log with propensities.
+    rankers
+        The policies.
+    measure, options
+        As for `evaluate_log`.
+    checkpoints
+        Numbers of decisions at which to report intervals, ascending; the end is always reported. None: about 64.
+    saved
+        Where the state is saved from time to time, to resume from it.
+    progress
+        Called with the number of further decisions done.
+
+    >>> from peekrank import DCG
+    >>> from peekrank.evaluation.log import log_from_records
+    >>> from peekrank.evaluation.policies import ranker
+    >>> from peekrank.evaluation.sources import MemorySource
+    >>> record = {"k": 1, "candidates": ["a", "b"], "position": [1, 0], "propensity": [0.5, 0.5]}
+    >>> log = log_from_records([{"event": "1", "feedback": [None, 1], **record}])
+    >>> source = MemorySource("log", log)
+    >>> evaluate_source(source, [ranker("order:b,a", source.scope, measure=DCG())], DCG()).estimates[0].ips
+    2.0
+    """
+    scope = source.scope
+    at = default_checkpoints(scope.decisions, CHECKPOINTS) if checkpoints is None else checkpoints
+    fold = Fold([one.name for one in rankers], measure, scope, options or Options(), at)
+    if saved:
+        saved.load(fold, rankers)
+        progress(fold.read)
+    for log in source.parts(fold.read):
+        fold.add(log, [one.ranks(log) for one in rankers])
+        progress(len(log.k))
+        if saved:
+            saved.save(fold, rankers)
+    for one in rankers:
+        one.note()  # raises ValueError if the log was unsuitable
+    result = fold.result()
+    if saved:
+        saved.remove()
     return result
+
+
+class Options(NamedTuple):
+    """Options of an evaluation; `evaluate_log` describes them."""
+
+    alpha: float = 0.05
+    simultaneous: bool = True
+    regression: Regression = "items"
+    clip: float = np.inf
+    partial: bool = False
+
+    def check(self) -> None:
+        """Raise ValueError if an option is invalid."""
+        check_open_unit("alpha", self.alpha)
+        check_choice("regression", self.regression, Regression)
+        if not self.clip >= 1:
+            raise ValueError(f"clip = {self.clip}: must be at least 1, because weights are 1/propensity")
+
+
+class Fold:
+    """Estimates of policies on a log that is passed in parts, in the order of time.
+
+    The memory of a fold depends on the number of candidates and policies, not on that of decisions, and its result
+    does not depend on where one part ends and the next begins.
+
+    Parameters
+    ----------
+    policies
+        Names of the policies.
+    measure
+        As for `evaluate_log`.
+    scope
+        Properties of the whole log.
+    options
+        As for `evaluate_log`.
+    checkpoints
+        Numbers of decisions after which to store intervals, ascending. The end is always stored.
+
+    >>> from peekrank import DCG
+    >>> from peekrank.evaluation.log import log_from_records
+    >>> shown = {"k": 1, "candidates": ["a", "b"], "propensity": [0.5, 0.5]}
+    >>> first = {**shown, "event": "1", "position": [0, 1], "feedback": [1, None]}
+    >>> second = {**shown, "event": "2", "position": [1, 0], "feedback": [None, 0]}
+    >>> log = log_from_records([first, second])
+    >>> fold = Fold(["order"], DCG(), scope_of_log(log), Options(), np.array([2]))
+    >>> for t in range(2):
+    ...     fold.add(log.select(np.arange(2) == t), [np.array([0, 1])])
+    >>> fold.result().estimates[0].ips
+    1.0
+    """
+
+    def __init__(
+        self, policies: Sequence[str], measure: Measure, scope: Scope, options: Options, checkpoints: Ints
+    ) -> None:
+        options.check()
+        if options.partial and isinstance(measure, PairwiseLoss):
+            raise ValueError("partial: pairwiseloss needs feedback on all candidates seen")
+        self.policies, self.measure, self.scope, self.options = list(policies), measure, scope, options
+        self.checkpoints = checkpoints
+        self._problems = make_problems(measure, scope)
+        pairs = list(combinations(range(len(self.policies)), 2))
+        alpha = options.alpha / len(pairs) if options.simultaneous and pairs else options.alpha
+        by_items = not isinstance(measure, PairwiseLoss)
+        subjects = len(scope.names) if by_items else 0
+        shared = Predictor(options.regression, subjects) if by_items else None
+        self._tracks = [
+            _Track(
+                one, other, options.alpha if other is None else alpha, shared or Predictor(options.regression, 0),
+                np.full((est.STORED, len(checkpoints) + 1), np.nan), np.zeros(subjects, np.int64),
+            )
+            for one, other in [*((one, None) for one in range(len(self.policies))), *pairs]
+        ]  # fmt: skip
+        self.read = self.decisions = self.answered = 0  # without repeats, and of these, those that count
+        self._designed = True
+
+    def add(
+        self, log: Log, ranks: Sequence[Ints | None], progress: Callable[[int], None] = lambda _: None
+    ) -> None:
+        """Add the next decisions.
+
+        Parameters
+        ----------
+        log
+            The decisions, whose candidates are numbered as in the scope.
+        ranks
+            For each policy, the rank of each row; None: the logging policy.
+        progress
+            Called with 1 after each policy or difference.
+        """
+        self.read += len(log.k)
+        log, ranks = _without_repeats(log, ranks)
+        if not len(log.k):
+            return
+        check_evaluable(log)
+        self.decisions += len(log.k)
+        self._designed &= all(name.startswith(DESIGNED) for name in log.learners)
+        log, ranks = _used(log, ranks, partial=self.options.partial)
+        if not len(log.k):
+            return
+        self.answered += len(log.k)
+        part = self._problems.part(log)
+        shared = None if part.rows is None else self._tracks[0].predictor.predict(part.rows, log)
+        for track in self._tracks:
+            one, other = ranks[track.one], None if track.other is None else ranks[track.other]
+            problem = part.problem(one, other, is_difference=track.other is not None)
+            predicted = track.predictor.predict(problem.rows, log) if shared is None else shared
+            if track.running is None:
+                limits = self._problems.limits(is_difference=track.other is not None)
+                track.running = est.make_running(part.scale, *limits)
+            bounded = self._designed and track.other is not None and one is not None and other is not None
+            track.add(problem, predicted, self.options.clip, self.checkpoints, bounded=bounded)
+            if part.rows is not None:
+                lost = (problem.target.weights != 0) & (problem.rows.propensity == 0)
+                track.lost += np.bincount(log.item[lost], minlength=len(track.lost))
+            progress(1)
+
+    def result(self) -> Evaluation:
+        """Return the estimates from all decisions so far."""
+        _check_any(self.answered > 0, partial=self.options.partial)
+        o = self.options
+        result = Evaluation(
+            self.measure,
+            o.alpha,
+            o.simultaneous,
+            o.regression,
+            float(o.clip),
+            self.decisions,
+            self.answered,
+            [],
+            [],
+        )
+        for track in self._tracks:
+            (result.estimates if track.other is None else result.differences).append(self._estimate(track))
+        return result
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Return all that the decisions so far have left, by name."""
+        state = {"counts": np.array([self.read, self.decisions, self.answered, self._designed])}
+        for i, track in enumerate(self._tracks):
+            state |= {f"{i}.stored": track.stored, f"{i}.lost": track.lost}
+            if track.running is not None:
+                state |= _flat(f"{i}.running", track.running)
+            if i == 0 or track.predictor is not self._tracks[0].predictor:
+                state |= {f"{i}.{name}": part for name, part in track.predictor.arrays().items()}
+        return state
+
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Continue from the state of an equal fold. Raises ValueError if the state is not of an equal one."""
+        expected = self.state()
+        if state["counts"][2] > 0:
+            for i, track in enumerate(self._tracks):
+                limits = self._problems.limits(is_difference=track.other is not None)
+                track.running = est.make_running(1.0, *limits)
+                expected |= _flat(f"{i}.running", track.running)
+        if set(state) != set(expected):
+            raise ValueError("the state is of another evaluation")
+        for i, track in enumerate(self._tracks):
+            if f"{i}.sums" in state:
+                prefix = f"{i}."
+                track.predictor.restore({name: state[prefix + name] for name in track.predictor.arrays()})
+        for name, part in self.state().items():
+            if part.shape != state[name].shape or part.dtype != state[name].dtype:
+                raise ValueError("the state is of another evaluation")
+            part[...] = state[name]
+        self.read, self.decisions, self.answered, designed = (int(n) for n in state["counts"])
+        self._designed = bool(designed)
+
+    def _estimate(self, track: _Track) -> Estimate:
+        running, n, is_difference = cast("est.Running", track.running), self.answered, track.other is not None
+        sums = running.sums
+        at = np.append(self.checkpoints[self.checkpoints < n], n)
+        stored = track.stored[:, : len(at)].copy()
+        est.store(running, track.alpha, stored[:, -1])
+        bounded = running.bounded.below.observed[0] == n and self._designed
+        rows = (est.BOUNDED_LOW, est.BOUNDED_HIGH) if bounded else (est.LOW, est.HIGH)
+        limits = self._problems.limits(is_difference=is_difference)
+        lows, highs = (stored[row].clip(*limits) + stored[est.SHIFT] for row in rows)  # tighter at the start
+        shift, missing = float(stored[est.SHIFT, -1]), float(sums[est.SUM_MISSING] / n)
+        mean, error = float(sums[est.DR_MEAN]), _error(sums[est.DR_SQUARES], n)
+        width = _quantile(track.alpha) * error + missing
+        ratio, squares = sums[est.SUM_RATIO], sums[est.SUM_RATIO_SQUARES]
+        below, above = (bet_bound(bets, track.alpha / 2) for bets in (running.below, running.above))
+        return Estimate(
+            self.policies[track.one], "" if track.other is None else self.policies[track.other], track.alpha, n,
+            float(sums[est.IPS_MEAN]), None if is_difference else _self_normalised(sums), mean, error,
+            _error(sums[est.IPS_SQUARES], n), (mean - width, mean + width), (float(lows[-1]), float(highs[-1])),
+            (below + shift, shift - above), float(ratio**2 / squares) if squares > 0 else float(n),
+            float(sums[est.MAX_WEIGHT]), float(sums[est.SUM_CUT] / n), missing, self._unsupported(track),
+            at, stored[est.MEAN], lows, highs,
+        )  # fmt: skip
+
+    def _unsupported(self, track: _Track) -> tuple[tuple[str, int], ...]:
+        """Return the candidates with a weight and propensity 0."""
+        codes = np.flatnonzero(track.lost)
+        order = np.argsort(-track.lost[codes], kind="stable")[:10]
+        return tuple((self.scope.names[codes[i]], int(track.lost[codes[i]])) for i in order)
+
+
+@dataclass
+class _Track:
+    """State of an estimate of a policy, or of a difference of two."""
+
+    one: int
+    other: int | None
+    alpha: float
+    predictor: Predictor
+    stored: Floats  # a column for each checkpoint
+    lost: Ints  # number of decisions in which each candidate had a weight, but propensity 0
+    running: est.Running | None = None
+
+    def add(self, problem: Problem, predicted: Floats, clip: float, checkpoints: Ints, *, bounded: bool) -> None:
+        """Add decisions."""
+        rows, target, shift = problem
+        terms = np.empty((len(rows.seen), est.LARGEST + 1))
+        est.fill_terms(rows, target.weights, predicted, clip, terms)
+        running = cast("est.Running", self.running)
+        given = (rows, target, shift, predicted, terms, running, self.alpha, bounded)
+        est.walk(*given, checkpoints, self.stored, np.empty((5, 32)))
+
+
+def _flat(name: str, value: Any) -> dict[str, NDArray[Any]]:
+    """Return the arrays of nested named tuples, by name."""
+    if isinstance(value, np.ndarray):
+        return {name: value}
+    parts = [_flat(f"{name}.{field}", getattr(value, field)) for field in value._fields]
+    return {key: array for part in parts for key, array in part.items()}
+
+
+def _without_repeats(log: Log, ranks: Sequence[Ints | None]) -> tuple[Log, list[Ints | None]]:
+    """Leave out lists that repeat an earlier one for the same visitor: they count with that one."""
+    kept, used = ~log.repeats, list(ranks)
+    if kept.all():
+        return log, used
+    rows = kept[log.owner]
+    return log.select(kept), [None if r is None else r[rows] for r in used]
+
+
+def _complete(log: Log, *, partial: bool) -> NDArray[np.bool_]:
+    """Return the decisions that count."""
+    answered = _answers(log)
+    return answered > 0 if partial else answered == log.k
+
+
+def _answers(log: Log) -> Ints:
+    return np.asarray(np.add.reduceat(~np.isnan(log.feedback), log.offsets[:-1], dtype=np.int64))
+
+
+def _used(log: Log, ranks: Sequence[Ints | None], *, partial: bool) -> tuple[Log, list[Ints | None]]:
+    """Return the decisions that count, and the ranks of their rows."""
+    complete, used = _complete(log, partial=partial), list(ranks)
+    if partial:  # of the candidates seen, each is as likely as the others to have feedback
+        answered = np.maximum(_answers(log), 1)
+        log = log._replace(k=answered, propensity=log.propensity * (answered / log.k)[log.owner])
+    if complete.all():
+        return log, used
+    rows = complete[log.owner]
+    return log.select(complete), [None if r is None else r[rows] for r in used]
+
+
+def _check_any(any_complete: bool, *, partial: bool) -> None:  # noqa: FBT001
+    if not any_complete:
+        which = "any candidate" if partial else "all candidates"
+        raise ValueError(f"no decision of the log has feedback on {which} seen, so nothing can be estimated")
 
 
 def check_evaluable(log: Log) -> None:
@@ -206,200 +503,6 @@ def check_evaluable(log: Log) -> None:
         )
 
 
-class Problem(NamedTuple):
-    """Rows and estimand, the constant to add to each decision's value, and the features of rows."""
-
-    rows: Rows
-    target: Target
-    shift: Floats
-    features: Any
-    scale: float  # typical magnitude of a value
-    least: float  # bounds of the value of the target
-    most: float
-
-
-class _Items:
-    """Problems of measures that are sums over items."""
-
-    def __init__(self, log: Log, measure: Measure) -> None:
-        if not by_items(measure, log.max_feedback):
-            reject(measure, log)
-        self.log, self.measure = log, cast("LinearMeasure", measure)
-        gain, self.low, self.high = gains_of(self.measure, log)
-        self.rows = Rows(
-            log.offsets, log.propensity, gain - self.low, log.item, log.k, self.high - self.low, -self.low
-        )
-        sizes, which = np.unique(log.lengths, return_inverse=True)
-        discounts = [self.measure.discount(int(n)) for n in sizes]
-        self.totals = np.array([discount.sum() for discount in discounts])[which]
-        self._flat, self._first = np.concatenate(discounts), np.append(0, np.cumsum(sizes))[which]
-
-    def weights(self, ranks: Ints) -> Floats:
-        weights = np.empty(len(ranks))
-        est.fill_weights(self.log.offsets, self._flat, self._first, ranks, weights)
-        return weights
-
-    def problem(self, one: Policy, other: Policy | None) -> Problem:
-        target, shift = self._target(one), self.low * self.totals
-        if other is not None:
-            target, shift = target.minus(self._target(other)), np.zeros(len(shift))
-        most = float(self.rows.span * self.totals.max())
-        scale = self.rows.span * float(self.totals[0])
-        ends = (0.0, most) if other is None else (-most, most)
-        return Problem(self.rows, target, shift, self.log.features, scale, *ends)
-
-    def _target(self, policy: Policy) -> Target:
-        none = np.zeros(len(self.log.k))
-        if policy.ranks is not None:
-            return Target(self.weights(policy.ranks), none, none, none, none)
-        weights = self.weights(self.log.position)  # the ranking shown: its gains were seen, or are unknown
-        seen = np.where(np.isnan(self.rows.gain), 0, weights * self.rows.gain)
-        unseen = np.where(np.isnan(self.rows.gain), weights, 0) * self.rows.span
-        known, spare = (np.add.reduceat(part, self.log.offsets[:-1]) for part in (seen, unseen))
-        return Target(np.zeros(len(weights)), known, spare, none, self.rows.span * self.totals)
-
-
-class _Pairs:
-    """Problems of the pairwise loss, a sum over pairs."""
-
-    def __init__(self, log: Log, measure: Measure) -> None:  # noqa: ARG002
-        self.log = log
-        lengths = log.lengths
-        sizes = lengths * (lengths - 1) // 2
-        if (sizes == 0).any():
-            raise ValueError("pairwiseloss needs at least two candidates in each decision")
-        self.offsets = np.append(0, np.cumsum(sizes))
-        self.propensity, self.seen = pair_propensities(log), log.k * (log.k - 1) // 2
-
-    def problem(self, one: Policy, other: Policy | None) -> Problem:
-        signs, first = self._pairs(one)
-        none, pairs = np.zeros(len(self.log.k)), np.diff(self.offsets).astype(np.float64)
-        if other is None:  # the gain of a pair is 1 if its order is wrong
-            gain, weights, span = np.where(np.isnan(signs), np.nan, first * signs > 0), np.ones(len(signs)), 1.0
-            subject, shift = self._subjects(first), none
-        else:  # its sign plus 1; the weight says which policy has the wrong order
-            gain, weights, span = signs + 1, (first - self._pairs(other)[1]) / 2, 2.0
-            subject, shift = self._subjects(np.ones(len(signs))), -np.add.reduceat(weights, self.offsets[:-1])
-        rows = Rows(self.offsets, self.propensity, gain, subject, self.seen, span, span - 1)
-        most = float(pairs.max())
-        ends = (0.0, most) if other is None else (-2 * most, 2 * most)
-        return Problem(rows, Target(weights, none, none, none, none), shift, None, float(pairs[0]), *ends)
-
-    def _pairs(self, policy: Policy) -> tuple[Floats, Floats]:
-        if policy.ranks is None:
-            raise ValueError(
-                "pairwiseloss of the logging policy cannot be estimated, because most pairs are not seen"
-            )
-        signs, above = np.empty(self.offsets[-1]), np.empty(self.offsets[-1])
-        fill_pairs(self.log.offsets, self.log.feedback, policy.ranks, signs, above)
-        return signs, above
-
-    def _subjects(self, above: Floats) -> Ints:
-        """Return a number for each ordered pair of items."""
-        m = len(self.log.names)
-        ones, others = _pair_rows(self.log.offsets, self.log.lengths)
-        a, b = self.log.item[ones], self.log.item[others]
-        first, second = np.where(above > 0, a, b), np.where(above > 0, b, a)
-        return np.asarray(np.unique(first * m + second, return_inverse=True)[1])
-
-
-def _pair_rows(offsets: Ints, lengths: Ints) -> tuple[Ints, Ints]:
-    """Return the two rows of each pair, decision by decision."""
-    indices = {int(n): np.triu_indices(int(n), 1) for n in np.unique(lengths)}
-    ones = [indices[n][0] + first for n, first in zip(lengths.tolist(), offsets[:-1].tolist(), strict=True)]
-    others = [indices[n][1] + first for n, first in zip(lengths.tolist(), offsets[:-1].tolist(), strict=True)]
-    return np.concatenate(ones), np.concatenate(others)
-
-
-class _Estimator(NamedTuple):
-    """Data and options that all estimates share."""
-
-    problems: _Items | _Pairs
-    log: Log
-    alpha: float
-    regression: str
-    clip: float
-    checkpoints: Ints
-
-    def estimate(self, one: Policy, other: Policy | None) -> Estimate:
-        problem = self.problems.problem(one, other)
-        rows, target, shift = problem[:3]
-        n, predicted = len(rows.seen), self._predicted(problem)
-        terms = np.empty((n, est.LARGEST + 1))
-        est.fill_terms(rows, target.weights, predicted, self.clip, terms)
-        middle = shift + target.known + target.spare / 2
-        nothing = rows.origin * np.add.reduceat(target.weights, rows.offsets[:-1])
-        ips, dr = terms[:, est.IPS] + nothing + middle, terms[:, est.DR] + middle
-        at = self.checkpoints
-        designed = all(name.startswith(DESIGNED) for name in self.log.learners)
-        bounded = designed and other is not None and one.ranks is not None and other.ranks is not None
-        lows, highs, betting = self._anytime(problem, predicted, bounded=bounded)
-        error = _error(dr)
-        mean = float(dr.mean())
-        missing = float(terms[:, est.MISSING].mean() + target.spare.mean())
-        width = _quantile(self.alpha) * error + missing
-        weights = terms[:, est.WEIGHT][terms[:, est.TOTAL] > 0] / terms[:, est.TOTAL][terms[:, est.TOTAL] > 0]
-        return Estimate(
-            one.name, "" if other is None else other.name, self.alpha, n, float(ips.mean()),
-            None if other is not None else _self_normalised(terms, nothing + middle), mean, error, _error(ips),
-            (mean - width, mean + width), (float(lows[-1]), float(highs[-1])), betting,
-            float(weights.sum() ** 2 / (weights**2).sum()) if weights.any() else float(n),
-            float(terms[:, est.LARGEST].max()), float(terms[:, est.CUT].mean()),
-            missing, self._unsupported(problem),
-            at, (np.cumsum(dr) / np.arange(1, n + 1))[at - 1], lows, highs,
-        )  # fmt: skip
-
-    def _predicted(self, problem: Problem) -> Floats:
-        rows, out = problem.rows, np.zeros(len(problem.rows.propensity))
-        if self.regression in ("items", "mean"):
-            if self.regression == "mean":
-                rows = rows._replace(subject=np.zeros_like(rows.subject))
-            subjects = int(rows.subject.max()) + 1
-            overall = np.array([rows.span / 2, 1.0])
-            est.fill_means(rows, np.zeros(subjects), np.zeros(subjects), overall, out)
-        elif self.regression == "features":
-            if problem.features is None:
-                raise ValueError(
-                    "regression = 'features': the log has no features, or the measure is a sum over pairs"
-                )
-            X, d = problem.features, problem.features.shape[1]
-            scale = np.sqrt(np.mean(X[: rows.offsets[1]].astype(np.float64) ** 2, axis=0))
-            scale = np.where(scale > 0, scale, 1.0)
-            est.fill_ridge(rows, X, scale, np.eye(d + 1), np.zeros(d + 1), np.empty(d + 1), np.empty(d + 1), out)
-        return out
-
-    def _anytime(
-        self, problem: Problem, predicted: Floats, *, bounded: bool
-    ) -> tuple[Floats, Floats, tuple[float, float]]:
-        rows, target, shift = problem[:3]
-        n, interval = len(rows.seen), Interval.fresh(problem.scale, growing=True)
-        at = self.checkpoints
-        ends, tracks, space = np.empty((2, len(at))), np.empty((4, n)), np.empty((5, 32))
-        est.walk(rows, target, predicted, interval, self.alpha, at, ends, tracks, space)
-        if bounded:
-            fresh = Interval.fresh(1.0, growing=True)
-            est.walk_bounded(rows, target.weights, predicted, fresh, self.alpha, at, ends, space[:2])
-        ends = ends.clip(problem.least, problem.most)  # with few decisions, these bounds are tighter
-        added = (np.cumsum(shift) / np.arange(1, n + 1))[at - 1]
-        below = self._bet(tracks[0], tracks[1], problem.least, problem.most)
-        above = self._bet(tracks[2], tracks[3], -problem.most, -problem.least)
-        return ends[0] + added, ends[1] + added, (below + float(added[-1]), float(added[-1]) - above)
-
-    def _bet(self, x: Floats, low: Floats, least: float, most: float) -> float:
-        bets = np.empty(len(x))
-        fill_bets(x, low, most, self.alpha / 2, bets)
-        return float(bet_bound(x, bets, self.alpha / 2, least, most))
-
-    def _unsupported(self, problem: Problem) -> tuple[tuple[str, int], ...]:
-        """Return the candidates with a weight and propensity 0."""
-        if isinstance(self.problems, _Pairs):
-            return ()
-        lost = (problem.target.weights != 0) & (problem.rows.propensity == 0)
-        codes, counts = np.unique(self.log.item[lost], return_counts=True)
-        order = np.argsort(-counts, kind="stable")[:10]
-        return tuple((self.log.names[codes[i]], int(counts[i])) for i in order)
-
-
 def _plain(value: Any) -> Any:
     """Convert a value for JSON, with null for numbers that are not finite."""
     if isinstance(value, np.ndarray):
@@ -409,8 +512,8 @@ def _plain(value: Any) -> Any:
     return None if isinstance(value, float) and not np.isfinite(value) else value
 
 
-def _error(terms: Floats) -> float:
-    return float(terms.std(ddof=1) / np.sqrt(len(terms))) if len(terms) > 1 else float("nan")
+def _error(squares: float, n: int) -> float:
+    return float(np.sqrt(squares / (n - 1) / n)) if n > 1 else float("nan")
 
 
 def _quantile(alpha: float) -> float:
@@ -419,7 +522,8 @@ def _quantile(alpha: float) -> float:
     return NormalDist().inv_cdf(1 - alpha / 2)
 
 
-def _self_normalised(terms: Floats, middle: Floats) -> float:
+def _self_normalised(sums: Floats) -> float:
     """Return IPS divided by the mean of its weights, which is 1 in expectation."""
-    weight, total = terms[:, est.WEIGHT].sum(), terms[:, est.TOTAL].mean()
-    return float(middle.mean() + (terms[:, est.IPS].sum() / weight * total if weight > 0 else 0.0))
+    weight, n = sums[est.SUM_WEIGHT], sums[est.COUNT]
+    ratio = sums[est.SUM_IPS] / weight * sums[est.SUM_TOTAL] / n if weight > 0 else 0.0
+    return float(sums[est.SUM_MIDDLE] / n + ratio)

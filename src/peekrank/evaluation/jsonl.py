@@ -87,19 +87,42 @@ def log_from_numbered_records(
     min_feedback, max_feedback
         Range of feedback.
     """
-    columns: dict[str, list[Any]] = {field: [] for field in COLUMNS}
-    numbers: list[int] = []
+    decisions: list[tuple[int, dict[str, Any]]] = []
     late: list[tuple[int, dict[str, Any]]] = []
     for number, record in records:
         if "candidates" not in record and "feedback" in record:
             late.append((number, record))
-            continue
+        else:
+            decisions.append((number, record))
+    return log_from_parsed(decisions, late, source, min_feedback, max_feedback)
+
+
+def log_from_parsed(
+    decisions: Sequence[tuple[int, dict[str, Any]]],
+    late: Sequence[tuple[int, dict[str, Any]]],
+    source: Source,
+    min_feedback: float,
+    max_feedback: float,
+    names: tuple[str, ...] | None = None,
+) -> Log:
+    """Build a log from decisions and from feedback that arrived later.
+
+    Parameters
+    ----------
+    decisions, late
+        Number and fields of each record.
+    source, min_feedback, max_feedback
+        As for `log_from_numbered_records`.
+    names
+        Candidates of the whole log, if this is a part of one.
+    """
+    columns: dict[str, list[Any]] = {field: [] for field in COLUMNS}
+    for number, record in decisions:
         check_record(record, f"{source.file}, {source.unit} {number}")
-        numbers.append(number)
         for field, values in columns.items():
             values.append(record.get(field))
-    source = source._replace(numbers=np.array(numbers, np.int64))
-    log = log_from_frame(frame_from_fields(columns), source, min_feedback, max_feedback)
+    source = source._replace(numbers=np.array([number for number, _ in decisions], np.int64))
+    log = log_from_frame(frame_from_fields(columns), source, min_feedback, max_feedback, names)
     _add_feedback(log, late, source)
     return checked(log, source)
 
@@ -168,7 +191,7 @@ def is_number(value: Any) -> bool:
     return number and abs(value) < 1e300  # excludes infinity and NaN
 
 
-def _add_feedback(log: Log, late: list[tuple[int, dict[str, Any]]], source: Source) -> None:
+def _add_feedback(log: Log, late: Sequence[tuple[int, dict[str, Any]]], source: Source) -> None:
     """Add feedback that arrived later to the rows of its decision."""
     events = {name: t for t, name in enumerate(log.events)} if late else {}
     for line, record in late:

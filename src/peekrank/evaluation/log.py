@@ -142,16 +142,39 @@ class Log(NamedTuple):
         )
 
 
+class Scope(NamedTuple):
+    """What must be known of a log before its first decision is evaluated."""
+
+    decisions: int
+    names: tuple[str, ...]  # of all candidates
+    lengths: Ints  # numbers of candidates that occur, ascending
+    k: int  # largest number of candidates seen
+    shortest: tuple[int, int]  # number of candidates, and of those seen, where most are not seen
+    min_feedback: float
+    max_feedback: float
+    holdout: bool  # whether there are lists in the app's own order, chosen at random
+
+
+def scope_of_log(log: Log) -> Scope:
+    """Return the scope of a log in memory."""
+    short, lengths = int(np.argmax(log.lengths - log.k)), log.lengths
+    return Scope(
+        len(log.k), log.names, np.unique(lengths), int(log.k.max()), (int(lengths[short]), int(log.k[short])),
+        log.min_feedback, log.max_feedback, log.arms is not None,
+    )  # fmt: skip
+
+
 class Source(NamedTuple):
     """Origin of decisions, for error messages."""
 
     file: str
     unit: str = "decision"
     numbers: Ints | None = None  # line of each decision; None: rows counted from 1
+    first: int = 0  # rows before these decisions
 
     def fault(self, event: int, field: str, what: str) -> ValueError:
         """Return an error that names the file, row and field."""
-        number = event + 1 if self.numbers is None else self.numbers[event]
+        number = event + 1 + self.first if self.numbers is None else self.numbers[event]
         return ValueError(f"{self.file}, {self.unit} {number}, field '{field}': {what}")
 
 
@@ -275,7 +298,13 @@ def check_header(header: dict[str, Any], file: str) -> tuple[float, float]:
     return float(min_feedback), float(max_feedback)
 
 
-def log_from_frame(frame: pl.DataFrame, source: Source, min_feedback: float, max_feedback: float) -> Log:
+def log_from_frame(
+    frame: pl.DataFrame,
+    source: Source,
+    min_feedback: float,
+    max_feedback: float,
+    names: tuple[str, ...] | None = None,
+) -> Log:
     """Build a log, not yet checked, from a table with one row per decision.
 
     Parameters
@@ -286,6 +315,8 @@ def log_from_frame(frame: pl.DataFrame, source: Source, min_feedback: float, max
         Origin that errors name.
     min_feedback, max_feedback
         Range of feedback.
+    names
+        Candidates of the whole log, if this is a part of one.
     """
     if frame.is_empty():
         raise ValueError(f"{source.file} contains no decision")
@@ -304,7 +335,7 @@ def log_from_frame(frame: pl.DataFrame, source: Source, min_feedback: float, max
     if candidates.null_count():
         owner = np.repeat(np.arange(len(lengths)), lengths)
         raise source.fault(int(owner[candidates.is_null().arg_max() or 0]), "candidates", "a name is missing")
-    item, names = _coded(candidates)
+    item, names = _coded(candidates, names)
     for name in ("learner", "reason"):
         if (wrong := frame[name].str.contains("\0", literal=True).fill_null(value=False)).any():
             raise source.fault(int(wrong.arg_max() or 0), name, "must not contain the character NUL")
@@ -340,11 +371,11 @@ def _holdout(
     return arms, share, np.where(np.isnan(own), -1, own).astype(np.int64), expected
 
 
-def _coded(values: pl.Series) -> tuple[Ints, tuple[str, ...]]:
-    """Return codes of strings, and the strings in the order of first appearance."""
-    texts = values.unique(maintain_order=True)
+def _coded(values: pl.Series, known: tuple[str, ...] | None = None) -> tuple[Ints, tuple[str, ...]]:
+    """Return codes of strings, and the strings in the order of first appearance, or those known before."""
+    texts = values.unique(maintain_order=True) if known is None else pl.Series(known, dtype=pl.String)
     codes: Ints = values.cast(pl.Enum(texts)).to_physical().to_numpy().astype(np.int64)
-    return codes, tuple(texts.to_list())
+    return codes, tuple(texts.to_list()) if known is None else known
 
 
 def _per_row(column: pl.Series, lengths: Ints, source: Source) -> NDArray[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from peekrank._util.extras import extra
@@ -33,29 +34,51 @@ def read_table(path: Path) -> Log:
         raise ValueError(f"{path} does not exist") from None
     except UnreadableError as error:
         raise ValueError(f"{path} {error}") from None
-    missing = [name for name in (*HEADER, *REQUIRED) if name not in frame.columns]
-    if missing or frame.is_empty():
-        raise not_a_log(path.name, f"has no column {', '.join(missing)}" if missing else "has no rows")
     source = Source(path.name, "row")
+    check_columns(frame.columns, path.name)
+    if frame.is_empty():
+        raise not_a_log(path.name, "has no rows")
+    return log_from_table(frame, source, *feedback_range(frame, source))
+
+
+def check_columns(names: Sequence[str], file: str) -> None:
+    """Raise ValueError if a required column is missing, or if one is unknown."""
+    if missing := [name for name in (*HEADER, *REQUIRED) if name not in names]:
+        raise not_a_log(file, f"has no column {', '.join(missing)}")
+    for name in names:
+        if name not in COLUMNS and name not in HEADER:
+            raise ValueError(f"{file}: unknown field '{excerpt(name)}': {suggest(name, COLUMNS)}")
+
+
+def feedback_range(frame: pl.DataFrame, source: Source) -> tuple[float, float]:
+    """Check the columns of the header, which are the same in all rows, and return the range of feedback."""
     header = [_typed(frame[name], kind, source) for name, kind in HEADER.items()]
     for column in header:
         if (other := column.ne_missing(column[0])).any():
             raise source.fault(int(other.arg_max() or 0), column.name, "must be the same in all rows")
-    min_feedback, max_feedback = check_header({column.name: column[0] for column in header}, path.name)
-    return checked(log_from_frame(_cast(frame, source), source, min_feedback, max_feedback), source)
+    return check_header({column.name: column[0] for column in header}, source.file)
 
 
-def _cast(frame: pl.DataFrame, source: Source) -> pl.DataFrame:
-    """Convert columns to the types of a log, and add missing optional ones as null."""
-    for name in frame.columns:
-        if name not in COLUMNS and name not in HEADER:
-            raise ValueError(f"{source.file}: unknown field '{excerpt(name)}': {suggest(name, COLUMNS)}")
-    return pl.DataFrame([
+def log_from_table(
+    frame: pl.DataFrame,
+    source: Source,
+    min_feedback: float,
+    max_feedback: float,
+    names: tuple[str, ...] | None = None,
+) -> Log:
+    """Convert and check decisions; parameters are those of `log_from_frame`."""
+    table = pl.DataFrame([
         _typed(frame[name], kind, source)
         if name in frame.columns
         else pl.Series(name, [None], column_type(kind)).new_from_index(0, len(frame))
         for name, kind in COLUMNS.items()
     ])  # fmt: skip
+    return checked(log_from_frame(table, source, min_feedback, max_feedback, names), source)
+
+
+def select_typed(frame: pl.DataFrame, names: Sequence[str], source: Source) -> pl.DataFrame:
+    """Return some columns of `COLUMNS` with their types, those that are present."""
+    return pl.DataFrame([_typed(frame[name], COLUMNS[name], source) for name in names if name in frame.columns])
 
 
 def _typed(column: pl.Series, text: str, source: Source) -> pl.Series:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
@@ -14,7 +15,7 @@ from peekrank._util.text import excerpt, pluralize
 from peekrank._util.untrusted_files import read_text
 from peekrank.engine import problem_shape
 from peekrank.engine.entry_points import ignore_scores, name_of, set_items_of
-from peekrank.evaluation.log import Log, single_learner
+from peekrank.evaluation.log import Log, Scope, scope_of_log, single_learner
 from peekrank.kernels.sorting import merge_descending
 from peekrank.learners import learner as learner_named
 from peekrank.registry import LEARNERS
@@ -32,6 +33,28 @@ class Policy(NamedTuple):
     name: str
     ranks: Ints | None
     note: str = ""  # a caveat
+
+
+class Ranker(ABC):
+    """A policy that ranks the parts of a log, one after the other."""
+
+    name: str
+
+    @abstractmethod
+    def ranks(self, log: Log) -> Ints | None:
+        """Return the rank, from 0, of each row of the next decisions; None means as shown."""
+
+    def note(self) -> str:
+        """Return a caveat after all decisions. Raises ValueError if the log was unsuitable."""
+        return ""
+
+    def memory(self) -> dict[str, Any] | None:
+        """Return what the decisions so far have left, as JSON has it; None if it cannot be saved."""
+        return {}
+
+    def restore(self, memory: dict[str, Any]) -> None:
+        """Continue from a saved memory."""
+        del memory
 
 
 def policy(text: str, log: Log, *, measure: Measure, seed: int = 0, progress: Progress = lambda _: None) -> Policy:
@@ -59,27 +82,71 @@ def policy(text: str, log: Log, *, measure: Measure, seed: int = 0, progress: Pr
     >>> policy("order:c,a", log, measure=DCG()).ranks
     array([1, 2, 0])
     """
+    return rank_log(ranker(text, scope_of_log(log), measure=measure, seed=seed, progress=progress), log)
+
+
+def rank_log(ranker: Ranker, log: Log) -> Policy:
+    """Return the policy of a ranker on a log in memory."""
+    ranks = ranker.ranks(log)
+    return Policy(ranker.name, ranks, ranker.note())
+
+
+def ranker(
+    text: str, scope: Scope, *, measure: Measure, seed: int = 0, progress: Progress = lambda _: None
+) -> Ranker:
+    """Return the ranker that a text names, as `policy` does.
+
+    Parameters
+    ----------
+    text, measure, seed, progress
+        As for `policy`.
+    scope
+        Properties of the whole log.
+    """
     if text == LOGGED:
-        single_learner(log)
-        return Policy(LOGGED, None)
+        return _Logged()
     if text == SCORE:
-        return by_logged_scores(log)
+        return _LoggedScores()
     if text.startswith(f"{FEATURE}:"):
-        return by_feature(log, text)
+        return _Feature(text)
     if text.startswith("order:"):
-        return fixed_order(log, text.removeprefix("order:").split(","), text)
+        return _Order(scope.names, text.removeprefix("order:").split(","), text)
     if text.endswith(".txt"):
         try:
             names = read_text(Path(text)).split("\n")
         except UnicodeDecodeError:
             raise ValueError(f"{text} is not UTF-8 text; expected a candidate's name in each line") from None
-        return fixed_order(log, [name.strip() for name in names if name.strip()], Path(text).stem)
+        return _Order(scope.names, [name.strip() for name in names if name.strip()], Path(text).stem)
     name = text.partition(":")[0]
     if name not in LEARNERS:
         known = (LOGGED, SCORE, FEATURE, "order", *LEARNERS)
         raise ValueError(f"unknown policy '{excerpt(text)}': {suggest(name, known)}; or a model's .json file")
-    open_fields = {"measure": measure, "horizon": len(log.k), "max_grade": max(1, int(np.ceil(log.max_feedback)))}
-    return replayed(log, learner_named(text, **open_fields), name=text, seed=seed, progress=progress)
+    max_grade = max(1, int(np.ceil(scope.max_feedback)))
+    open_fields = {"measure": measure, "horizon": scope.decisions, "max_grade": max_grade}
+    return Replay(scope, learner_named(text, **open_fields), name=text, seed=seed, progress=progress)
+
+
+class _Logged(Ranker):
+    """The policy that wrote the log."""
+
+    name = LOGGED
+
+    def __init__(self) -> None:
+        self._learner: str | None = None
+
+    def ranks(self, log: Log) -> Ints | None:
+        learner = single_learner(log)
+        if self._learner not in (None, learner):
+            what = f"is '{excerpt(learner)}' after '{excerpt(str(self._learner))}'; the log must have one learner"
+            raise ValueError(f"event '{excerpt(log.events[0])}', field 'learner': {what}")
+        self._learner = learner
+        return None
+
+    def memory(self) -> dict[str, Any]:
+        return {"learner": self._learner}
+
+    def restore(self, memory: dict[str, Any]) -> None:
+        self._learner = memory["learner"]
 
 
 def fixed_order(log: Log, names: Sequence[str], name: str = "order") -> Policy:
@@ -94,16 +161,28 @@ def fixed_order(log: Log, names: Sequence[str], name: str = "order") -> Policy:
     name
         Name of the policy.
     """
-    codes = {candidate: i for i, candidate in enumerate(log.names)}
-    if unknown := [candidate for candidate in names if candidate not in codes]:
-        raise ValueError(f"order: '{excerpt(unknown[0])}' is not a candidate: {suggest(unknown[0], codes)}")
-    if len(set(names)) < len(names):
-        raise ValueError(f"order: names must be distinct in '{excerpt(','.join(names))}'")
-    position = np.full(len(log.names), len(names))
-    position[[codes[candidate] for candidate in names]] = np.arange(len(names))
-    left = len(log.names) - len(names)
-    note = f"{pluralize(left, 'candidate')} not in the order come last" if left else ""
-    return Policy(name, ranks_by(log, -position[log.item].astype(np.float64)), note)
+    return rank_log(_Order(log.names, names, name), log)
+
+
+class _Order(Ranker):
+    """A fixed order of all candidates."""
+
+    def __init__(self, candidates: Sequence[str], names: Sequence[str], name: str) -> None:
+        self.name = name
+        codes = {candidate: i for i, candidate in enumerate(candidates)}
+        if unknown := [candidate for candidate in names if candidate not in codes]:
+            raise ValueError(f"order: '{excerpt(unknown[0])}' is not a candidate: {suggest(unknown[0], codes)}")
+        if len(set(names)) < len(names):
+            raise ValueError(f"order: names must be distinct in '{excerpt(','.join(names))}'")
+        self._position = np.full(len(candidates), float(len(names)))
+        self._position[[codes[candidate] for candidate in names]] = np.arange(len(names))
+        self._left = len(candidates) - len(names)
+
+    def ranks(self, log: Log) -> Ints | None:
+        return ranks_by(log, -self._position[log.item])
+
+    def note(self) -> str:
+        return f"{pluralize(self._left, 'candidate')} not in the order come last" if self._left else ""
 
 
 def by_scores(log: Log, scores: Floats, name: str) -> Policy:
@@ -141,23 +220,42 @@ def by_logged_scores(log: Log) -> Policy:
     >>> by_logged_scores(log_from_records([{"event": "1", **fields, "score": [0.1, None, 0.2, 0.9]}])).ranks
     array([3, 1, 2, 0])
     """
-    if log.scores is None or np.isnan(log.scores).all():
-        raise ValueError("score: the log has no scores. Write the app's own scores into the column 'score'")
-    given = np.flatnonzero(~np.isnan(log.scores))
-    owner, scores = log.owner[given], log.scores[given]
-    order = np.lexsort((scores, owner))
-    lists, values = owner[order], scores[order]
-    first_of_list = np.append(True, lists[1:] != lists[:-1])
-    first_of_tie = first_of_list | np.append(True, values[1:] != values[:-1])
-    counts, starts = np.bincount(owner, minlength=len(log.k)), np.append(np.flatnonzero(first_of_tie), len(given))
-    tie = np.cumsum(first_of_tie) - 1
-    begin = np.flatnonzero(first_of_list)[np.cumsum(first_of_list) - 1]
-    # the number of scores below minus those above: zero is the middle
-    balance = np.zeros(len(log.scores))
-    balance[given[order]] = (starts[tie] - begin) + (starts[tie + 1] - begin) - counts[lists]
-    empty = int((counts == 0).sum())
-    note = f"{pluralize(empty, 'decision')} without scores in the order of the log" if empty else ""
-    return Policy(SCORE, ranks_by(log, balance), note)
+    return rank_log(_LoggedScores(), log)
+
+
+class _LoggedScores(Ranker):
+    """The app's own order."""
+
+    name = SCORE
+
+    def __init__(self) -> None:
+        self._decisions = self._empty = 0
+
+    def ranks(self, log: Log) -> Ints | None:
+        scores = np.full(len(log.item), np.nan) if log.scores is None else log.scores
+        given = np.flatnonzero(~np.isnan(scores))
+        owner, scores = log.owner[given], scores[given]
+        counts, balance = np.bincount(owner, minlength=len(log.k)), np.zeros(len(log.item))
+        if len(given):
+            order = np.lexsort((scores, owner))
+            lists, values = owner[order], scores[order]
+            first_of_list = np.append(True, lists[1:] != lists[:-1])
+            first_of_tie = first_of_list | np.append(True, values[1:] != values[:-1])
+            starts = np.append(np.flatnonzero(first_of_tie), len(given))
+            tie = np.cumsum(first_of_tie) - 1
+            begin = np.flatnonzero(first_of_list)[np.cumsum(first_of_list) - 1]
+            # the number of scores below minus those above: zero is the middle
+            balance[given[order]] = (starts[tie] - begin) + (starts[tie + 1] - begin) - counts[lists]
+        self._decisions += len(counts)
+        self._empty += int((counts == 0).sum())
+        return ranks_by(log, balance)
+
+    def note(self) -> str:
+        if self._empty == self._decisions:
+            raise ValueError("score: the log has no scores. Write the app's own scores into the column 'score'")
+        return (
+            f"{pluralize(self._empty, 'decision')} without scores in the order of the log" if self._empty else ""
+        )
 
 
 def by_feature(log: Log, text: str) -> Policy:
@@ -168,10 +266,22 @@ def by_feature(log: Log, text: str) -> Policy:
     >>> by_feature(log_from_records([{"event": "1", **fields}]), "feature:1").ranks
     array([1, 0])
     """
-    features, number = features_of(log, text), text.removeprefix(f"{FEATURE}:")
-    if not (number.isascii() and number.isdecimal() and 1 <= int(number[:9]) <= features.shape[1]):
-        raise ValueError(f"'{excerpt(text)}': the log has features 1 to {features.shape[1]}, as in {FEATURE}:1")
-    return by_scores(log, features[:, int(number) - 1].astype(np.float64), text)
+    return rank_log(_Feature(text), log)
+
+
+class _Feature(Ranker):
+    """The order by a feature, the highest first."""
+
+    def __init__(self, text: str) -> None:
+        self.name = text
+
+    def ranks(self, log: Log) -> Ints | None:
+        features, number = features_of(log, self.name), self.name.removeprefix(f"{FEATURE}:")
+        if not (number.isascii() and number.isdecimal() and 1 <= int(number[:9]) <= features.shape[1]):
+            raise ValueError(
+                f"'{excerpt(self.name)}': the log has features 1 to {features.shape[1]}, as in {FEATURE}:1"
+            )
+        return by_scores(log, features[:, int(number) - 1].astype(np.float64), self.name).ranks
 
 
 class Scorer(Protocol):
@@ -194,7 +304,18 @@ def by_model(log: Log, model: Scorer, name: str) -> Policy:
     name
         Name of the policy.
     """
-    return by_scores(log, model.scores(features_of(log, name), log.offsets), name)
+    return rank_log(ModelRanker(model, name), log)
+
+
+class ModelRanker(Ranker):
+    """The order by the scores of a model; parameters as for `by_model`."""
+
+    def __init__(self, model: Scorer, name: str) -> None:
+        self._model, self.name = model, name
+
+    def ranks(self, log: Log) -> Ints | None:
+        """Return the rank of each row."""
+        return by_scores(log, self._model.scores(features_of(log, self.name), log.offsets), self.name).ranks
 
 
 def features_of(log: Log, name: str) -> Features:
@@ -241,63 +362,84 @@ def replayed(
     progress
         Called with the number of further decisions done.
     """
-    if learner.kernels.off_policy is None:
-        raise ValueError(
-            f"{learner.name} learns only from its own rankings, so it cannot be replayed over a log. Use "
-            "doubtsort, "
-            "ridge or rtopkf"
-        )
-    if np.isnan(log.propensity).any():
-        raise ValueError(f"{learner.name} cannot be replayed over a log without propensities")
-    X = features_of(log, learner.name) if learner.contextual else np.empty((len(log.item), 0), np.float32)
-    by_item = learner.kernels.set_items is not None
-    m = len(log.names) if by_item else int(log.lengths.max())
-    if not (by_item or learner.variable_length):
-        raise ValueError(
-            f"{learner.name} cannot be replayed, because it ranks all of a fixed set of items in every round"
-        )
-    shape = problem_shape(learner, m=m, k=min(int(log.k.max()), m), d=X.shape[1])
-    rows = np.lexsort((log.item, log.owner)) if by_item else np.arange(len(log.item))
-    ranks = np.empty(len(rows), np.int64)
-    ranks[rows] = _ranks_of_learner(log, learner, shape, X, rows, np.random.default_rng([seed, 1]), progress)
-    return Policy(name or learner.name, ranks)
+    return rank_log(Replay(scope_of_log(log), learner, name=name, seed=seed, progress=progress), log)
 
 
-def _ranks_of_learner(
-    log: Log,
-    learner: Learner,
-    shape: Shape,
-    X: Features,
-    rows: Ints,
-    rng: np.random.Generator,
-    progress: Progress,
-) -> Ints:
-    """Return the ranks that a learner gives to these rows, decision by decision."""
-    lengths, by_item = log.lengths, learner.kernels.set_items is not None
-    answers = learner.transform_feedback(log.feedback[rows])
-    draws = {
-        n: learner.n_uniforms(Shape(n, shape.d, min(shape.k, n)) if by_item else shape)
-        for n in set(lengths.tolist())
-    }
-    n_draws = np.array([draws[n] for n in lengths.tolist()])
-    ranks = np.empty(len(rows), np.int64)
-    state, token = learner.init(shape), np.zeros(learner.token_size(shape))
-    longest = int(lengths.max())
-    space = np.empty(longest, np.int64), np.empty(longest, np.int64), np.empty(shape.k)
-    listed = np.argsort(rows) - np.repeat(log.offsets[:-1], lengths)
-    scores = np.full(len(rows), np.nan) if log.scores is None else log.scores[rows]
-    loop, columns = (
-        compiled_replay(learner.kernels),
-        (log.item[rows], log.position[rows], log.propensity[rows], answers, scores, listed),
-    )
-    features = np.ascontiguousarray(X[rows])
-    for first in range(0, len(lengths), _CHUNK):
-        these = slice(first, first + _CHUNK)
-        uniforms = rng.random((len(n_draws[these]), n_draws.max()))
-        offsets = log.offsets[first : first + _CHUNK + 1]
-        loop(state, features, offsets, n_draws[these], uniforms, *columns, ranks, token, *space)
-        progress(len(n_draws[these]))
-    return ranks
+class Replay(Ranker):
+    """A learner that ranks each list of a log, then learns from the logged feedback.
+
+    Parameters
+    ----------
+    scope
+        Properties of the whole log, of which the learner must know the candidates and the longest list.
+    learner, name, seed, progress
+        As for `replayed`.
+    """
+
+    def __init__(
+        self,
+        scope: Scope,
+        learner: Learner,
+        *,
+        name: str = "",
+        seed: int = 0,
+        progress: Progress = lambda _: None,
+    ) -> None:
+        if learner.kernels.off_policy is None:
+            raise ValueError(
+                f"{learner.name} learns only from its own rankings, so it cannot be replayed over a log. Use "
+                "doubtsort, ridge or rtopkf"
+            )
+        self.name, self.learner, self._scope, self._progress = name or learner.name, learner, scope, progress
+        self._by_item = learner.kernels.set_items is not None
+        if not (self._by_item or learner.variable_length):
+            raise ValueError(
+                f"{learner.name} cannot be replayed, because it ranks all of a fixed set of items in every round"
+            )
+        self._rng = np.random.default_rng([seed, 1])
+        self._state: State | None = None
+
+    def _begin(self, d: int) -> None:
+        """Make the state before the first decision, for lists of d features."""
+        learner, longest = self.learner, int(self._scope.lengths[-1])
+        m = len(self._scope.names) if self._by_item else longest
+        shape = problem_shape(learner, m=m, k=min(self._scope.k, m), d=d)
+        self._draws = {
+            n: learner.n_uniforms(Shape(n, shape.d, min(shape.k, n)) if self._by_item else shape)
+            for n in self._scope.lengths.tolist()
+        }
+        self._state, self._token = learner.init(shape), np.zeros(learner.token_size(shape))
+        self._space = np.empty(longest, np.int64), np.empty(longest, np.int64), np.empty(shape.k)
+
+    def ranks(self, log: Log) -> Ints | None:
+        """Return the ranks that the learner gives to the rows of the next decisions."""
+        learner, lengths = self.learner, log.lengths
+        if np.isnan(log.propensity).any():
+            raise ValueError(f"{learner.name} cannot be replayed over a log without propensities")
+        X = features_of(log, learner.name) if learner.contextual else np.empty((len(log.item), 0), np.float32)
+        if self._state is None:
+            self._begin(X.shape[1])
+        rows = np.lexsort((log.item, log.owner)) if self._by_item else np.arange(len(log.item))
+        answers = learner.transform_feedback(log.feedback[rows])
+        n_draws, widest = np.array([self._draws[n] for n in lengths.tolist()]), max(self._draws.values())
+        ranks = np.empty(len(rows), np.int64)
+        listed = np.argsort(rows) - np.repeat(log.offsets[:-1], lengths)
+        scores = np.full(len(rows), np.nan) if log.scores is None else log.scores[rows]
+        columns = (log.item[rows], log.position[rows], log.propensity[rows], answers, scores, listed)
+        loop, features = compiled_replay(learner.kernels), np.ascontiguousarray(X[rows])
+        for first in range(0, len(lengths), _CHUNK):
+            these = slice(first, first + _CHUNK)
+            uniforms = self._rng.random((len(n_draws[these]), widest))
+            offsets = log.offsets[first : first + _CHUNK + 1]
+            drawn = (n_draws[these], uniforms)
+            loop(self._state, features, offsets, *drawn, *columns, ranks, self._token, *self._space)
+            self._progress(len(n_draws[these]))
+        out = np.empty(len(rows), np.int64)
+        out[rows] = ranks
+        return out
+
+    def memory(self) -> None:
+        """Return nothing: the state of a learner is not saved."""
 
 
 @cache

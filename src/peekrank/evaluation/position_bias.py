@@ -9,6 +9,7 @@ import numpy as np
 
 from peekrank._util.validate import check_int, check_open_unit
 from peekrank.evaluation.log import Log
+from peekrank.evaluation.sources import LogSource, MemorySource
 from peekrank.types import Floats, Ints
 
 _MAX_STEPS = 100
@@ -29,7 +30,7 @@ class Curve(NamedTuple):
         return f"click = 1; curve {' '.join(f'{min(1.0, part):.4g}' for part in self.examined)}"
 
 
-def estimate_curve(log: Log, *, periods: int = 1, level: float = 0.95) -> Curve:
+def estimate_curve(log: Log | LogSource, *, periods: int = 1, level: float = 0.95) -> Curve:
     """Estimate how likely people are to look at each position, relative to the first.
 
     Let a click on item i at position p have probability theta_p r_i. If i was shown n_ip times at p and had c_ip
@@ -47,7 +48,8 @@ def estimate_curve(log: Log, *, periods: int = 1, level: float = 0.95) -> Curve:
     Parameters
     ----------
     log
-        A log. Feedback above the minimum, among the first k, counts as a click.
+        A log, or a source of one that is read in parts. Feedback above the minimum, among the first k, counts as a
+        click.
     periods
         Number of equal parts of the log. The relevance of an item may differ between parts, not within.
     level
@@ -68,7 +70,7 @@ def estimate_curve(log: Log, *, periods: int = 1, level: float = 0.95) -> Curve:
     """
     check_int("periods", periods, 1)
     check_open_unit("level", level)
-    shown, clicks = _tables(log, periods)
+    shown, clicks = _tables(MemorySource("log", log) if isinstance(log, Log) else log, periods)
     _check_connected(shown, clicks)
     logs = _fitted(shown, clicks)
     covariance = np.linalg.inv(_information(clicks, _shares(shown, logs)))
@@ -77,16 +79,19 @@ def estimate_curve(log: Log, *, periods: int = 1, level: float = 0.95) -> Curve:
     return Curve(np.exp(logs), np.exp(logs - radius), np.exp(logs + radius), *totals)
 
 
-def _tables(log: Log, periods: int) -> tuple[Floats, Floats]:
+def _tables(source: LogSource, periods: int) -> tuple[Floats, Floats]:
     """Count how often each item, in each period, was shown and clicked at each position."""
-    seen, positions = log.seen, int(log.k.max())
-    period = log.owner[seen] * periods // len(log.k)
-    groups = log.item[seen] * periods + period
-    cells = np.unique(groups, return_inverse=True)[1] * positions + log.position[seen]
-    size = (int(cells.max()) // positions + 1) * positions
-    shown = np.bincount(cells, minlength=size).reshape(-1, positions).astype(np.float64)
-    clicked = np.nan_to_num(log.feedback[seen], nan=log.min_feedback) > log.min_feedback
-    clicks = np.bincount(cells[clicked], minlength=size).reshape(-1, positions).astype(np.float64)
+    scope, before = source.scope, 0
+    shape = (len(scope.names) * periods, scope.k)
+    shown, clicks = np.zeros(shape), np.zeros(shape)
+    for log in source.parts():
+        seen = log.seen
+        period = (log.owner[seen] + before) * periods // scope.decisions
+        cells = (log.item[seen] * periods + period) * scope.k + log.position[seen]
+        clicked = np.nan_to_num(log.feedback[seen], nan=log.min_feedback) > log.min_feedback
+        for table, counted in ((shown, cells), (clicks, cells[clicked])):
+            np.add.at(table.reshape(-1), counted, 1.0)
+        before += len(log.k)
     informative = ((shown > 0).sum(axis=1) > 1) & (clicks.sum(axis=1) > 0)
     return shown[informative], clicks[informative]
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, cast
 
 import numpy as np
 
-from peekrank.evaluation.log import Log
+from peekrank.evaluation.log import Log, Scope
 from peekrank.measures import (
     DCG,
     ERR,
@@ -54,21 +55,20 @@ def nearest_measure(measure: Measure) -> Measure:
             return DCG()
 
 
-def reject(measure: Measure, log: Log) -> None:
+def reject(measure: Measure, scope: Scope) -> None:
     """Raise a ValueError that says why a measure cannot be estimated from a log, and which one can.
 
-    >>> from peekrank.evaluation.log import log_from_records
+    >>> from peekrank.evaluation.log import log_from_records, scope_of_log
     >>> record = {"event": "1", "k": 1, "candidates": ["a", "b", "c"], "position": [0, 1, 2]}
-    >>> reject(NDCG(), log_from_records([record]))
+    >>> reject(NDCG(), scope_of_log(log_from_records([record])))
     Traceback (most recent call last):
     ...
     ValueError: ndcg cannot be estimated from feedback on k = 1 of 3 candidates: ... Use dcg.
     """
     from peekrank.games.theorems import theorem_of
 
-    short = int(np.argmax(log.lengths - log.k))
-    m, k = int(log.lengths[short]), int(log.k[short])
-    why = theorem_of(measure, m, k, max(2, int(log.max_feedback) + 1)).reason
+    m, k = scope.shortest
+    why = theorem_of(measure, m, k, max(2, int(scope.max_feedback) + 1)).reason
     raise ValueError(
         f"{measure} cannot be estimated from feedback on k = {k} of {m} candidates: it is not a sum over items of "
         f"discount(rank) x gain(relevance), so it depends on items that were not seen. {why} "
@@ -76,29 +76,31 @@ def reject(measure: Measure, log: Log) -> None:
     )
 
 
-def gains_of(measure: LinearMeasure, log: Log) -> tuple[Floats, float, float]:
-    """Return the gain of each feedback (NaN: none), and the smallest and the largest possible gain.
+def gain_rule(
+    measure: LinearMeasure, min_feedback: float, max_feedback: float
+) -> tuple[Callable[[Log], Floats], float, float]:
+    """Return a function from feedback (NaN: none) to gains, and the smallest and the largest possible gain.
 
     Feedback that is not whole, such as estimates from clicks, gets linear gains. This is exact for measures with
-    linear gains, and for binary relevance.
+    linear gains, and for binary relevance; other measures need whole feedback.
     """
-    answered = ~np.isnan(log.feedback)
-    gain = np.full(len(log.feedback), np.nan)
-    answers = log.feedback[answered]
-    whole = not np.any(answers % 1) and log.min_feedback >= 0
-    if whole:
-        ends = measure.gain(np.array([log.min_feedback, log.max_feedback]))
-        gain[answered] = measure.gain(answers)
-    else:
-        middle = measure.gain(np.array([0.0, 1.0, 2.0, 3.0]))
-        if log.max_feedback > 1 and np.any(np.abs(np.diff(middle, 2)) > 0):
+    middle = measure.gain(np.array([0.0, 1.0, 2.0, 3.0]))
+    if max_feedback <= 1 or not np.any(np.abs(np.diff(middle, 2)) > 0):
+        slope = middle[1] - middle[0]
+        ends = middle[0] + slope * np.array([min_feedback, max_feedback])
+        return lambda log: middle[0] + slope * log.feedback, float(ends.min()), float(ends.max())
+
+    def gains(log: Log) -> Floats:
+        answered = ~np.isnan(log.feedback)
+        answers = log.feedback[answered]
+        if min_feedback < 0 or np.any(answers % 1):
             raise ValueError(
                 f"{measure}: feedback that is not whole needs a measure with linear gains, such as dcg+linear "
-                "or sumloss, "
-                "unless relevance is binary"
+                "or sumloss, unless relevance is binary"
             )
-        slope = middle[1] - middle[0]
-        ends = middle[0] + slope * np.array([log.min_feedback, log.max_feedback])
-        gain[answered] = middle[0] + slope * answers
-    low, high = float(ends.min()), float(ends.max())
-    return gain, low, high
+        gain = np.full(len(log.feedback), np.nan)
+        gain[answered] = measure.gain(answers)
+        return gain
+
+    ends = measure.gain(np.array([max(min_feedback, 0.0), max_feedback]))
+    return gains, float(ends.min()), float(ends.max())

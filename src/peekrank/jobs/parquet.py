@@ -66,6 +66,27 @@ def read_row_groups(path: Path, columns: list[str]) -> Iterator[pl.DataFrame]:
                 first, rows = first + rows, 0
 
 
+def count_rows(path: Path) -> int:
+    """Return the number of rows. Raises errors as `read_parquet`."""
+    with _readable(path) as sizes:
+        return sum(sizes)
+
+
+def read_slices(
+    path: Path, rows: int, *, first: int = 0, columns: list[str] | None = None
+) -> Iterator[pl.DataFrame]:
+    """Yield at most `rows` rows of a Parquet file at a time, from row `first` on.
+
+    Raises errors as `read_parquet`.
+    """
+    with _readable(path) as sizes:
+        table = pl.scan_parquet(path, glob=False)
+        if columns is not None:
+            table = table.select(columns)
+        for start in range(first, sum(sizes), rows):
+            yield table.slice(start, rows).collect()
+
+
 @contextmanager
 def _readable(path: Path) -> Iterator[list[int]]:
     """Check the footer and the pages, yield the sizes of the groups of rows, and translate polars' errors."""

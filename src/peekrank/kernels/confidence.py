@@ -21,7 +21,7 @@ the closer psi sum (x - a)^2 is to the variance. Waudby-Smith & Ramdas choose r 
 their interval is for a mean that never changes; with varying rates it would cover a weighted mean. With fixed
 rates the interval covers the plain running mean, however the means change.
 
-**Betting (`fill_bets`, `bet_bound`).** If all mu_t are equal to mu, then prod_t (1 + b_t (x_t - m)) is a
+**Betting (`Bets`).** If all mu_t are equal to mu, then prod_t (1 + b_t (x_t - m)) is a
 martingale for m = mu and a supermartingale for m > mu, if the bets b_t >= 0 are known before x_t and keep the
 factors positive. It decreases in m. So the largest m at which it has reached 1/alpha is below mu for all t at once
 with probability at least 1 - alpha. This interval is often narrower, but it is invalid if the mean changes.
@@ -54,6 +54,7 @@ _FASTEST = 0.5  # the largest rate times its scale
 _LARGEST_PART = 0.75  # the largest rate times its scale, if scales follow the observations
 _STEPS = 40  # limit for Newton steps and for bisection
 _BOLDEST = 0.5  # the largest part of the capital that a bet can lose
+POINTS = 64  # the interpolation is then exact to rounding
 
 
 class Bound(NamedTuple):
@@ -244,83 +245,127 @@ def interval_of_mean(interval: Interval, alpha: float) -> tuple[float, float]:
     return lower_mean(interval.below, alpha / 2), -lower_mean(interval.above, alpha / 2)
 
 
+class Bets(NamedTuple):
+    """Capital of bets against means, at the Chebyshev points between two limits of the mean.
+
+    The logarithm of the capital is an analytic function of the mean, because each bet is small enough for a mean
+    somewhat above the upper limit. So its values at `POINTS` points determine it up to rounding, and no
+    observation has to be kept.
+    """
+
+    means: Floats  # ascending; the first and the last are the limits
+    logs: Floats  # logarithm of the capital against each mean
+    products: Floats  # further factors of the capital
+    totals: Floats  # number of observations, their sum, and the sum of squared distances from their mean
+
+    @classmethod
+    def fresh(cls, lowest: float, highest: float) -> Bets:
+        """Make the capital before the first observation; the limits of the mean must be known.
+
+        >>> Bets.fresh(0.0, 1.0).means[[0, -1]]
+        array([0., 1.])
+        """
+        places = np.sin(np.pi / 2 * np.linspace(-1, 1, POINTS))
+        means: Floats = lowest + (highest - lowest) * (places + 1) / 2
+        return cls(means, np.zeros(POINTS), np.ones(POINTS), np.zeros(3))
+
+
 @kernel
-def fill_bets(x: Floats, low: Floats, highest: float, alpha: float, bets: Floats) -> None:
-    """Fill `bets` with the bet before each observation, computed from the earlier ones.
+def next_bet(bets: Bets, low: float, alpha: float) -> float:
+    """Return the bet on the next observation, computed from the earlier ones.
 
     b_t = sqrt(2 log(1/alpha) / (variance t log(1 + t))), reduced so that no bet loses more than half the capital.
 
     Parameters
     ----------
-    x
-        The observations.
+    bets
+        The evidence so far.
     low
-        Lower limit of each observation, known before.
-    highest
-        Upper limit of the mean.
+        Lower limit of the observation, known before.
     alpha
         Target error probability.
-    bets
-        Output.
 
-    >>> bets = np.empty(3)
-    >>> fill_bets(np.array([1.0, 0.0, 1.0]), np.zeros(3), 1.0, 0.05, bets)
-    >>> bets
-    array([0.5, 0.5, 0.5])
+    >>> next_bet(Bets.fresh(0.0, 1.0), 0.0, 0.05)
+    0.5
     """
-    total, squares = 0.0, 0.0
-    for t in range(len(x)):
-        scale = max(highest - low[t], 1e-300)
-        mean = (total + (highest + low[t]) / 2) / (t + 1)
-        variance = (squares + scale * scale / 4) / (t + 1)
-        wanted = sqrt(2 * log(1 / alpha) / (max(variance, 1e-300) * (t + 1) * log(t + 2)))
-        bets[t] = min(wanted, _BOLDEST / scale)
-        total += x[t]
-        squares += (x[t] - mean) * (x[t] - mean)
+    t, highest = bets.totals[0], bets.means[-1]
+    scale = max(highest - low, 1e-300)
+    variance = (bets.totals[2] + scale * scale / 4) / (t + 1)
+    wanted = sqrt(2 * log(1 / alpha) / (max(variance, 1e-300) * (t + 1) * log(t + 2)))
+    return float(min(wanted, _BOLDEST / scale))
 
 
 @kernel
-def bet_bound(x: Floats, bets: Floats, alpha: float, lowest: float, highest: float) -> float:
-    """Return a lower bound on a mean that never changes, by betting; `lowest` if there is no better one.
+def observe_bet(bets: Bets, x: float, low: float, alpha: float) -> None:
+    """Add an observation.
 
     Parameters
     ----------
-    x, bets
-        Observations so far, and the bet before each.
-    alpha
-        Error probability, at all times at once.
-    lowest, highest
-        Limits of the mean.
-
-    >>> x = np.tile([1.0, 0.0, 1.0, 1.0], 25)
-    >>> bets = np.empty(100)
-    >>> fill_bets(x, np.zeros(100), 1.0, 0.025, bets)
-    >>> round(bet_bound(x, bets, 0.025, 0.0, 1.0), 3)
-    0.612
+    bets
+        The evidence so far.
+    x
+        The observation.
+    low, alpha
+        As for `next_bet`.
     """
-    needed = log(1 / alpha)
-    if _capital(x, bets, lowest) < needed:
-        return lowest
-    under, over = lowest, highest
-    for _ in range(_STEPS):
-        middle = (under + over) / 2
-        if _capital(x, bets, middle) >= needed:
-            under = middle
-        else:
-            over = middle
-    return under
+    bet, last = next_bet(bets, low, alpha), len(bets.means) - 1
+    for j in range(len(bets.means)):
+        bets.products[j] *= 1 + bet * (x - bets.means[j])
+    if not (bets.products[last] > 1e-100 and bets.products[0] < 1e100):  # the smallest, and the largest
+        for j in range(len(bets.means)):
+            bets.logs[j] += log(bets.products[j])
+            bets.products[j] = 1.0
+    mean = (bets.totals[1] + (bets.means[last] + low) / 2) / (bets.totals[0] + 1)
+    bets.totals[0] += 1
+    bets.totals[1] += x
+    bets.totals[2] += (x - mean) * (x - mean)
 
 
 @kernel
-def _capital(x: Floats, bets: Floats, mean: float) -> float:
-    """Return the logarithm of the capital after betting against a mean."""
-    total, product = 0.0, 1.0
-    for t in range(len(x)):
-        product *= 1 + bets[t] * (x[t] - mean)
-        if not 1e-100 < product < 1e100:
-            total += log(product)
-            product = 1.0
-    return total + log(product)
+def bet_bound(bets: Bets, alpha: float) -> float:
+    """Return a lower bound on a mean that never changes, by betting; the lower limit if there is no better one.
+
+    Parameters
+    ----------
+    bets
+        The evidence so far.
+    alpha
+        Error probability, at all times at once.
+
+    >>> bets = Bets.fresh(0.0, 1.0)
+    >>> for x in [1.0, 0.0, 1.0, 1.0] * 25:
+    ...     observe_bet(bets, x, 0.0, 0.025)
+    >>> round(bet_bound(bets, 0.025), 3)
+    0.612
+    """
+    needed = log(1 / alpha)
+    under, over = bets.means[0], bets.means[-1]
+    if _capital(bets, under) < needed:
+        return float(under)
+    for _ in range(_STEPS):
+        middle = (under + over) / 2
+        if _capital(bets, middle) >= needed:
+            under = middle
+        else:
+            over = middle
+    return float(under)
+
+
+@kernel
+def _capital(bets: Bets, mean: float) -> float:
+    """Return the logarithm of the capital after betting against a mean, by barycentric interpolation."""
+    last, sign, value, weights = len(bets.means) - 1, 1.0, 0.0, 0.0
+    for j in range(last + 1):
+        own = bets.logs[j] + log(bets.products[j])
+        if mean == bets.means[j]:
+            return float(own)
+        part = sign / (mean - bets.means[j])
+        if j in (0, last):
+            part /= 2
+        value += part * own
+        weights += part
+        sign = -sign
+    return float(value / weights)
 
 
 @kernel

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import fields
 from typing import Any, ClassVar, Literal
 
@@ -17,6 +18,14 @@ Gains = Literal["exponential", "linear"]
 NoRelevant = Literal["0", "1", "skip"]
 _CHOICES = {"gains": Gains, "no_relevant": NoRelevant}
 Relevance = NDArray[Any]
+
+
+_MANY_GRADES = 10
+_FAST = 3.0  # gains above this factor for half as large a grade grow faster than any that people mean
+
+
+class LargeGainsWarning(UserWarning):
+    """Exponential gains make all but the largest grades worthless."""
 
 
 class LinearMeasureMixin:
@@ -53,12 +62,27 @@ def learnable(measure: Measure, max_grade: int) -> LinearMeasure:
     if not isinstance(value, Measure):
         raise ValueError(f"measure = {value!r}: must be a measure, as in measure('dcg')")
     if isinstance(measure, LinearMeasure) and measure.separable and measure.linear(max_grade):
+        _warn_of_large_gains(measure, max_grade)
         return measure
     raise ValueError(
         f"{measure} cannot be learned from revealed items one by one, for grades 0 to {max_grade}: it is not a "
         "sum over items of discount(rank) x gain(relevance). Give the learner its own measure of this form, for "
         "example measure=dcg, measure=sumloss or measure=p@3"
     )
+
+
+def _warn_of_large_gains(measure: LinearMeasure, max_grade: int) -> None:
+    """Warn if gains grow so fast that only the largest grades count."""
+    if max_grade <= _MANY_GRADES:
+        return
+    half, top = measure.gain(np.array([max_grade // 2, max_grade], dtype=np.float64))
+    if top > _FAST * half > 0:
+        warnings.warn(
+            f"max_grade = {max_grade} with {measure}: a grade g is worth 2^g - 1, so one {max_grade} counts "
+            f"as much as {top / half:,.3g} answers of {max_grade // 2}. Use gains=linear, as in dcg:gains=linear",
+            LargeGainsWarning,
+            stacklevel=5,
+        )
 
 
 def ranks(m: int) -> Floats:

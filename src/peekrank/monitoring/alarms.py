@@ -23,7 +23,10 @@ from peekrank.types import Floats, Ints
 
 T = TypeVar("T")
 
-OVERALL = ("unexpected-order", "no-exploration", "fewer-answers", "lower-grades", "no-feedback", "orphan-feedback")
+OVERALL = (
+    "unexpected-order", "no-exploration", "fewer-answers", "lower-grades", "no-feedback", "orphan-feedback",
+    "equal-answers",
+)  # fmt: skip
 PER_ITEM = (
     "item-hidden", "item-overexposed",
     "item-fewer-answers", "item-more-answers", "item-lower-grades", "item-higher-grades",
@@ -47,6 +50,8 @@ _ACTIONS = {
     "time allowed for feedback.",
     "orphan-feedback": "Probable causes: retries after decisions were closed, another environment, or ids that "
     "the app invents. Compare the ids.",
+    "equal-answers": "The app probably copies one answer for the whole list to its first k items, which says "
+    "nothing about which item earned it. Send it for the items that it speaks of, and none for the others.",
     "item-fewer-answers": "People probably cannot give feedback on the item. Look at it on the page.",
     "item-more-answers": "The item is probably shown differently, or its feedback is sent twice. Look at it.",
     "item-lower-grades": "The item itself probably changed: price, picture, stock. If it is a different item "
@@ -315,6 +320,8 @@ _CAUSES = {
     "lower-grades": "The mean grade, on a scale from 0 to 1, was above {low:.3g} and is now {now:.3g}.",
     "no-feedback": "The share of decisions with feedback is below {low:.3g}.",
     "orphan-feedback": "The share of feedback on unknown decisions is above {high:.3g}.",
+    "equal-answers": "The answers of a list are nearly always equal: in more than a share of {high:.3g} of the "
+    "lists with two answers or more, not all of them the lowest.",
     "item-hidden": "Item '{item}' was recently seen in a share of {now:.3g} of its decisions; {low:.3g} is "
     "expected.",
     "item-overexposed": "Item '{item}' was recently seen in a share of {now:.3g} of its decisions; {low:.3g} is "

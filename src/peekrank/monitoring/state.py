@@ -25,14 +25,15 @@ from peekrank.kernels.e_detectors import (
 from peekrank.types import Floats, Ints
 
 # Alarms on all decisions, then on single items; each gets an equal share of the deposit of a round.
-UNEXPECTED, EXPECTED, RATE_FELL, GRADE_FELL, SILENT, STRAY = range(6)
+UNEXPECTED, EXPECTED, RATE_FELL, GRADE_FELL, SILENT, STRAY, EQUAL = range(7)
 HIDDEN, PUSHED, ITEM_RATE_FELL, ITEM_RATE_ROSE, ITEM_GRADE_FELL, ITEM_GRADE_ROSE = range(6)
-OVERALL = PER_ITEM = 6
+OVERALL, PER_ITEM = 7, 6
 _SHARE = 1.0 / (OVERALL + PER_ITEM)
 _RATE, _GRADE = range(2)  # rows of references, of all decisions or of a cell
 SEEN, PROPENSITY = range(2)  # columns of recent averages of an item
 _RECENT = 0.05
 _CERTAIN = 1e-9
+_EQUAL = 0.95  # largest share of lists whose answers are equal, of those with two answers or more, not all lowest
 _MAX_RAISED = 64
 
 
@@ -238,13 +239,14 @@ def _grade(s: MonitorState, answer: float) -> float:
 @kernel
 def _answers(s: MonitorState, items: Ints, positions: Ints, answers: Floats, k: int) -> None:
     """Bet that feedback has changed: its rate or its mean."""
-    seen, answered, total = 0, 0, 0.0
+    seen, answered, total, least, most = 0, 0, 0.0, 1.0, 0.0
     for r in range(len(items)):
         if 0 <= positions[r] < k:
             seen += 1
             if not np.isnan(answers[r]):
                 answered += 1
-                total += _grade(s, answers[r])
+                grade = _grade(s, answers[r])
+                total, least, most = total + grade, min(least, grade), max(most, grade)
     if seen == 0:
         return
     _fell(s, _SHARE, _RATE, answered / seen)
@@ -253,6 +255,9 @@ def _answers(s: MonitorState, items: Ints, positions: Ints, answers: Floats, k: 
     if answered > 0:
         _fell(s, _SHARE, _GRADE, total / answered)
         bet(s.overall[STRAY], _SHARE, bet_above(0.0, s.max_orphan_rate))
+    if answered > 1 and most > 0.0:
+        bet(s.overall[EQUAL], _SHARE, bet_above(1.0 if least == most else 0.0, _EQUAL))
+        _check(s, s.overall[EQUAL], EQUAL, -1, -1, 0.0, _EQUAL, 1.0)
     for r in range(len(items)):
         if 0 <= positions[r] < k:
             item, position, known = items[r], min(positions[r], len(items) - 1), not np.isnan(answers[r])

@@ -12,7 +12,8 @@ import numpy as np
 from peekrank._util.text import excerpt
 from peekrank._util.validate import check_int
 from peekrank.evaluation.jsonl import check_record, parse_record
-from peekrank.evaluation.log import COLUMNS, Log, Source, check_header, frame_from_fields, log_from_frame, read_log
+from peekrank.evaluation.log import COLUMNS, Log, Source, check_header, frame_from_fields, log_from_frame
+from peekrank.evaluation.sources import open_source
 from peekrank.monitoring.alarms import Monitor
 
 _BATCH = 4096  # decisions observed together
@@ -35,7 +36,7 @@ def monitor_log(
     Parameters
     ----------
     path
-        A Parquet file; any other ending means JSON lines.
+        A Parquet file, a folder or a pattern of such files, or a file of JSON lines.
     make
         Creates the monitor from the smallest and the largest possible feedback.
     step
@@ -56,14 +57,15 @@ def monitor_log(
     """
     check_int("window", window, 1)
     path = Path(path)
-    if path.suffix == ".parquet":
+    if path.suffix == ".parquet" or not path.is_file():
         if follow:
             raise ValueError(f"{path}: a Parquet file does not grow; only JSON lines can be followed")
-        log = read_log(path)
-        monitor = make(log.min_feedback, log.max_feedback)
-        monitor.name_of = log.names.__getitem__
-        _observe(monitor, log, log.item)
-        step(monitor)
+        source = open_source(path)
+        monitor = make(source.scope.min_feedback, source.scope.max_feedback)
+        monitor.name_of = source.scope.names.__getitem__
+        for log in source.parts():
+            _observe(monitor, log, log.item)
+            step(monitor)
         return monitor
     lines = _lines(path, follow=follow)
     header = next(lines, (1, {}))

@@ -93,14 +93,15 @@ def test_a_round_trip(service: Service) -> None:
 
 
 def test_scores_and_keys_are_sent(tmp_path: Path) -> None:
-    slot = SlotConfig("home", learner="mixed:cells=10,high=30", k=1, seed=1)
+    slot = SlotConfig("home", learner="mixed:cells=10,high=30", measure="dcg:gains=linear", k=1, seed=1)
     with Service(replace(config(tmp_path), slots=(slot,))) as made:
         client = Client("http://peekrank", transport=Flaky(application(made)))
         client.put_items("home", [item("tea", score=0.5), "milk"])
         assert {one.id: one.score for one in client.items("home")} == {"tea": 0.5, "milk": None}
         shown = client.rank("home", scores={"a": 1.0, "b": float("nan"), "c": 3.0}, key="Zürich")
         assert set(shown.ranking) == {"a", "b", "c"}
-        client.rank("home", ["a", "tea"], scores={"a": 1})
+        client.rank("home", ["a", "tea"], scores={"a": 1}, score_version=3)
+        assert {one.body.version for one in made._manager.slots["home"].state.open.values()} == {-1, 3}
         assert client.feedback(shown.event_id, [12.5]).grades == {shown.top_k[0]: 12.5}
         assert client.slot("home").keys == 1
         scores = [

@@ -35,7 +35,7 @@ PLAIN = SlotConfig("home", learner="mixed:low=-1,high=300,measure=dcg:gains=line
 
 
 def requests(count: int, seed: int = 0, first: int = 0) -> list[RankRequest]:
-    """Lists of six items in any order, most of them with a score, most lists with one of three keys."""
+    """Lists of six items in any order, most of them with a score, most lists with a key and a version."""
     rng = np.random.default_rng(seed)
     made = []
     for n in range(first, first + count):
@@ -46,7 +46,8 @@ def requests(count: int, seed: int = 0, first: int = 0) -> list[RankRequest]:
             for name, score in zip(names, scores, strict=True)
         ]
         key = None if rng.random() < 0.2 else f"segment {rng.integers(3)}"
-        made.append(RankRequest(event_id=f"e{n}", items=items, key=key))
+        version = None if n % 3 == 0 else n // 15
+        made.append(RankRequest(event_id=f"e{n}", items=items, key=key, score_version=version))
     return made
 
 
@@ -122,6 +123,7 @@ def test_a_slot_ranks_as_an_agent_with_the_same_scores_keys_and_answers(tmp_path
             available=[items.index(name) for name in names],
             scores=scores,
             key=keys.index(request.key) if request.key else None,
+            version=request.score_version,
             uniforms=uniforms,
         )
         reply = it.rank("home", request)
@@ -253,6 +255,8 @@ def test_other_slots_reject_scores_and_keys(tmp_path: Path) -> None:
         it.put_items("home", ItemsRequest([Item("a", score=1.0)]))
     with pytest.raises(Problem, match="key: this slot learns nothing per key; use mixed and set cells"):
         it.rank("home", RankRequest(key="x"))
+    with pytest.raises(Problem, match="score_version: doubtsort learns nothing about a score; use mixed"):
+        it.rank("home", RankRequest(score_version=2))
     it.close()
     (tmp_path / "plain").mkdir()
     it, _ = service(tmp_path / "plain", PLAIN)

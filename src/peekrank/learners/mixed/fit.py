@@ -12,6 +12,7 @@ from peekrank.kernels.pair_table import add, find
 from peekrank.kernels.triangular import cholesky
 from peekrank.kernels.vectors import copy
 from peekrank.learners.mixed.posterior import (
+    SCORE_PRIOR,
     cell_of,
     fade_cell,
     fade_item,
@@ -36,8 +37,11 @@ from peekrank.learners.mixed.state import (
     RESTARTS,
     SCORED,
     SQUARED,
+    STALE,
     SY,
+    VERSION,
     MixedState,
+    Model,
     n_columns,
 )
 from peekrank.types import Features, Floats, Ints
@@ -49,6 +53,7 @@ _STEP = 1.5
 _FEWEST = 16  # answers for a fit of the ratios
 _BOUND = 10.0  # evidence for a change, as a logarithm: a false restart takes e^10 answers at least, on average
 _LEAST = 1e-9
+_STALE = 0.1  # share of the answers that may be joined to a new score before a fit
 
 
 @kernel
@@ -58,7 +63,7 @@ def start_ratio(s: MixedState) -> float:
 
 
 @kernel
-def eliminate(s: MixedState, lu: float, lv: float) -> tuple[float, float]:
+def eliminate(s: MixedState, model: Model, lu: float, lv: float) -> tuple[float, float]:
     """Fill the workspace with the equations of w at these ratios, factorised.
 
     Return the log evidence and the residual sum of squares.
@@ -66,7 +71,7 @@ def eliminate(s: MixedState, lu: float, lv: float) -> tuple[float, float]:
     The evidence is the marginal likelihood of all answers with the noise variance integrated out, times the prior
     of the ratios.
     """
-    model, columns, c = s.model, len(s.model.w), n_columns(s)
+    columns, c = len(model.w), n_columns(s)
     first = columns - c
     squares, volume = model.sums[SQUARED], 0.0
     for j in range(columns):
@@ -126,7 +131,7 @@ def _take_out(s: MixedState, sums: Floats, a: float) -> None:
 @kernel
 def _climb(s: MixedState) -> None:
     """Move the ratios by steps to those of the largest evidence."""
-    best, _ = eliminate(s, s.fit[LU], s.fit[LV])
+    best, _ = eliminate(s, s.model, s.fit[LU], s.fit[LV])
     moved = True
     while moved:
         moved = False
@@ -136,7 +141,7 @@ def _climb(s: MixedState) -> None:
             if direction >= 2 and s.cells.used[0] == 0:
                 break
             while LOWEST < s.fit[LU] * du < HIGHEST and LOWEST < s.fit[LV] * dv < HIGHEST:
-                value, _ = eliminate(s, s.fit[LU] * du, s.fit[LV] * dv)
+                value, _ = eliminate(s, s.model, s.fit[LU] * du, s.fit[LV] * dv)
                 if not value > best + 1e-9:
                     break
                 best, moved = value, True
@@ -145,16 +150,32 @@ def _climb(s: MixedState) -> None:
 
 
 @kernel
-def refit(s: MixedState) -> None:
-    """Rescale the prior to the features, fit the ratios, and eliminate items and cells again."""
+def refit(s: MixedState, climbs: int) -> None:
+    """Rescale the prior to the features, fit the ratios, and eliminate items and cells again.
+
+    The twin keeps its own equations unless earlier answers were joined to a new score.
+    """
     model, c = s.model, n_columns(s)
     first = len(model.w) - c
     for j in range(first, len(model.w) - OWN_COLUMNS):
         if s.moments[COUNT, j] > 0:
             model.prior[j] = column_precision(s.moments, j, s.fit[ITEMS])
-    if model.sums[ANSWERS] >= _FEWEST:
+    if climbs == 1 and model.sums[ANSWERS] >= _FEWEST:
         _climb(s)
-    _, model.sums[LEFT] = eliminate(s, s.fit[LU], s.fit[LV])
+    for which in range(2 if s.fit[STALE] > 0 else 1):
+        _solve_again(s, s.model if which == 0 else s.twin)
+    s.fit[STALE] = 0
+
+
+@kernel
+def _solve_again(s: MixedState, model: Model) -> None:
+    """Compute the equations of the weights from the sums, with items and cells eliminated."""
+    c = n_columns(s)
+    for row in range(s.items.used[0]):
+        fade_item(s, model, row)
+    for cell in range(s.cells.used[0]):
+        fade_cell(s, model, cell)
+    _, model.sums[LEFT] = eliminate(s, model, s.fit[LU], s.fit[LV])
     for j in range(len(model.w)):
         model.ends[j] = s.S_ends[j]
         model.z[j, 0] = s.b[j, 0]
@@ -191,6 +212,48 @@ def _take_over(s: MixedState) -> None:
 
 
 @kernel
+def renew_score(s: MixedState, version: int) -> None:
+    """Set the version of the next list's score. If it is a new one, forget how far the score can be trusted.
+
+    What was learned about items, cells and features stays. Earlier answers count as answers without a score until
+    their item is listed with the new one.
+    """
+    s.version[0] = version
+    if version <= s.fit[VERSION]:
+        return
+    s.fit[VERSION] = version
+    if s.fit[SCORED] == 0:
+        return
+    s.recent.total[0] = 0
+    s.recent.ascending[:] = 0
+    s.fit[REFIT] = 1.25 * s.model.sums[ANSWERS]
+    s.fit[LU], s.fit[LV], s.fit[ALARM], s.fit[HELD], s.fit[STALE] = LU_SCORED, LV_START, 0.0, 1.0, 0.0
+    for which in range(2):
+        model = s.model if which == 0 else s.twin
+        _forget_score(s, model)
+        _solve_again(s, model)
+        solve_weights(s, model)
+
+
+@kernel
+def _forget_score(s: MixedState, model: Model) -> None:
+    """Set the columns of the score to 0 in all sums."""
+    c, columns = n_columns(s), len(model.w)
+    for row in range(s.items.used[0]):
+        fade_item(s, model, row)
+        model.rows[row, c - 2 : c] = 0
+        if len(model.base) > 0:
+            model.base[row, c - 2 : c] = 0
+    for cell in range(s.cells.used[0]):
+        fade_cell(s, model, cell)
+        model.cells[cell, c - 2 : c] = 0
+    for j in range(columns - 2, columns):
+        model.raw[:, j] = 0
+        model.cross[j] = 0
+        model.prior[j] = SCORE_PRIOR
+
+
+@kernel
 def _learn_both(s: MixedState, row: int, cell: int, y: float) -> None:
     """Let both models learn an answer, and refit when it is time or the twin has proved better.
 
@@ -202,21 +265,22 @@ def _learn_both(s: MixedState, row: int, cell: int, y: float) -> None:
         gain += 2 * error**2 if which == 0 else -2 * error**2
     s.fit[ALARM] = max(0.0, s.fit[ALARM] + gain)
     changed, due = s.fit[ALARM] > _BOUND, s.model.sums[ANSWERS] >= s.fit[REFIT]
+    is_stale = s.fit[STALE] > _STALE * s.model.sums[ANSWERS]
     if changed:
         _take_over(s)
     elif due:
         s.fit[REFIT] = 2 * s.model.sums[ANSWERS]
-    if changed or due:
-        refit(s)
+    if changed or due or is_stale:
+        refit(s, int(changed or due))
     for which in range(2):
         solve_weights(s, s.model if which == 0 else s.twin)
 
 
 @kernel
 def update_from_answers(s: MixedState, X: Features, ranking: Ints, token: Floats, feedback: Floats) -> None:
-    """Learn from each answer with the columns of the score that the token holds."""
+    """Learn from each answer with the columns of the score in the token, or without those of an old version."""
     d, columns = len(s.centre), len(s.model.w)
-    first = columns - n_columns(s)
+    first, is_old = columns - n_columns(s), token[len(token) - 1] < s.fit[VERSION]
     for p in range(len(feedback)):
         if np.isnan(feedback[p]):
             continue
@@ -230,6 +294,6 @@ def update_from_answers(s: MixedState, X: Features, ranking: Ints, token: Floats
                 start_prior(s, first + j, s.x[first + j] ** 2)
         s.x[columns - OWN_COLUMNS] = 1
         for j in range(2):
-            column = token[1 + 2 * p + j]
+            column = 0.0 if is_old else token[1 + 2 * p + j]
             s.x[columns - 2 + j] = min(LARGEST_COLUMN, max(-LARGEST_COLUMN, column))
         _learn_both(s, row, cell, (feedback[p] - s.lowest) / s.unit - 0.5)

@@ -16,7 +16,7 @@ from peekrank.kernels.quantiles import check_recent, recent_numbers
 from peekrank.kernels.sorting import sort_space
 from peekrank.kernels.triangular import BLOCK, aligned, panel, row_ends, whole_blocks
 from peekrank.learners._shared import check_counts, check_numbers, discount_of
-from peekrank.learners.mixed.fit import HIGHEST, LOWEST, LU_PLAIN, LV_START
+from peekrank.learners.mixed.fit import HIGHEST, LOWEST, LU_PLAIN, LV_START, renew_score
 from peekrank.learners.mixed.posterior import PRIOR_SLOPE, SCORE_PRIOR
 from peekrank.learners.mixed.ranking import (
     component,
@@ -65,6 +65,7 @@ _UNKEYED = Kernels(
     counts_rounds=True,
     off_policy=off_policy,
     set_scores=set_scores,
+    renew_score=renew_score,
     mixture=mixture,
     component=component,
 )
@@ -126,7 +127,17 @@ class Mixed:
     persistent: ClassVar[tuple[str, ...]] = (
         *(f"model.{name}" for name in _MODEL),
         *(f"twin.{name}" for name in _MODEL),
-        *("items.pairs", "items.used", "cells.pairs", "cells.used", "recently", "hand", "rounds", "moments"),
+        *(
+            "items.pairs",
+            "items.used",
+            "cells.pairs",
+            "cells.used",
+            "recently",
+            "hand",
+            "rounds",
+            "versions",
+            "moments",
+        ),
         *("centre", "fit", "recent.ring", "recent.ascending", "recent.total"),
     )
 
@@ -170,7 +181,7 @@ class Mixed:
             np.zeros(m) for _ in range(9)
         )
         present, app, order, indices = (np.arange(m) for _ in range(4))
-        fit = np.zeros(10)
+        fit = np.zeros(12)
         fit[LU], fit[LV], fit[REFIT], fit[HELD] = LU_PLAIN, LV_START, 1, 1
         return MixedState(
             model=self._model(m, d, 1.0),
@@ -180,6 +191,7 @@ class Mixed:
             recently=np.zeros(self.cells, np.int64),
             hand=np.zeros(1, np.int64),
             rounds=np.zeros(m),
+            versions=np.zeros(m),
             moments=np.zeros((3, columns)),
             centre=np.zeros(d),
             fit=fit,
@@ -193,6 +205,7 @@ class Mixed:
             safe=int(self.safe),
             key=np.full(1, -1),
             scored=np.zeros(1, np.int64),
+            version=np.full(1, -1),
             returning=np.zeros(1),
             present=present,
             app=app,
@@ -245,8 +258,8 @@ class Mixed:
         )
 
     def token_size(self, shape: Shape) -> int:
-        """Return 1 + 2k: the explored mark, and two columns of the score for each of the first k rows."""
-        return 1 + 2 * shape.k
+        """Return 2 + 2k: the explored mark, two columns of the score of each of the first k rows, its version."""
+        return 2 + 2 * shape.k
 
     def n_uniforms(self, shape: Shape) -> int:
         """Return 2: one selects the explored item, one the score to keep."""
@@ -280,7 +293,7 @@ class Mixed:
         for name, model in (("model", state.model), ("twin", state.twin)):
             _check_model(state, name, model, c)
         check_numbers(state, "moments", "centre", "fit")
-        check_counts(state, "rounds")
+        check_counts(state, "rounds", "versions")
         check_pair_table(state.items, (1, m), "items")
         check_pair_table(state.cells, (_MAX_KEY, m), "cells")
         check_recent(state.recent, "recent")

@@ -25,8 +25,10 @@ from peekrank.learners.mixed.state import (
     RENEW,
     SQUARED,
     SQUARES,
+    STALE,
     SUM,
     SY,
+    VERSION,
     MixedState,
     Model,
     n_columns,
@@ -134,6 +136,51 @@ def fill_means(s: MixedState, n: int) -> None:
             answers += s.model.rows[row, c + NUMBER] / n
         share += s.rounds[item] / (n * s.fit[LISTS])
     s.returning[0] = share * answers / (answers + _FEW)
+
+
+@kernel
+def join_answers(s: MixedState, n: int) -> None:
+    """Give earlier answers about the items of a list its columns of the score, unless they have that version's."""
+    c = n_columns(s)
+    for r in range(n):
+        item, latest = s.present[r], s.fit[VERSION]
+        if s.versions[item] == latest:
+            continue
+        s.versions[item] = latest
+        row = find(s.items, 0, item)
+        if row < 0:
+            continue
+        s.fit[STALE] += s.model.rows[row, c - OWN_COLUMNS]
+        for which in range(2):
+            model = s.model if which == 0 else s.twin
+            fade_item(s, model, row)
+            one, two = s.columns[r, 0], s.columns[r, 1]
+            if len(model.base) == 0:
+                _join(s, model, model.rows[row], one, two)
+                continue
+            _join(s, model, model.base[row], one, two)
+            for cell in range(s.cells.used[0]):
+                if s.cells.pairs[cell, 1] == item:
+                    fade_cell(s, model, cell)
+                    _join(s, model, model.cells[cell], one, two)
+            model.rows[row, c - 2] = one * model.rows[row, c - OWN_COLUMNS]
+            model.rows[row, c - 1] = two * model.rows[row, c - OWN_COLUMNS]
+
+
+@kernel
+def _join(s: MixedState, model: Model, sums: Floats, one: float, two: float) -> None:
+    """Give the answers of an item or cell, which have none, two columns of the score."""
+    c = n_columns(s)
+    first, last, number = len(model.w) - c, len(model.w) - 1, sums[c - OWN_COLUMNS]
+    for j in range(c - 2):
+        model.raw[first + j, last - 1] += one * sums[j]
+        model.raw[first + j, last] += two * sums[j]
+    model.raw[last - 1, last - 1] += one * one * number
+    model.raw[last - 1, last] += one * two * number
+    model.raw[last, last] += two * two * number
+    model.cross[last - 1] += one * sums[c + SY]
+    model.cross[last] += two * sums[c + SY]
+    sums[c - 2], sums[c - 1] = one * number, two * number
 
 
 @kernel

@@ -17,7 +17,7 @@ from peekrank.kernels.sorting import copy_moved, move_up, sort_descending
 from peekrank.kernels.triangular import BLOCK, block_dot, solve_transposed
 from peekrank.kernels.vectors import all_finite, any_positive, copy
 from peekrank.learners.mixed.fit import LU_SCORED, update_from_answers
-from peekrank.learners.mixed.posterior import fill_means, given_weights, item_noise, observe_features
+from peekrank.learners.mixed.posterior import fill_means, given_weights, item_noise, join_answers, observe_features
 from peekrank.learners.mixed.score import keep_score
 from peekrank.learners.mixed.state import (
     ANSWERS,
@@ -26,6 +26,7 @@ from peekrank.learners.mixed.state import (
     OWN_COLUMNS,
     REFIT,
     SCORED,
+    VERSION,
     MixedState,
     n_columns,
     noise_variance,
@@ -59,6 +60,8 @@ def _sort(s: MixedState, X: Features, ranking: Ints) -> bool:
             s.fit[LU] = LU_SCORED
     observe_features(s, X)
     s.fit[LISTS] += 1
+    if s.scored[0] == 1 and s.fit[VERSION] > 0 and (s.version[0] < 0 or s.version[0] == s.fit[VERSION]):
+        join_answers(s, n)
     for r in range(n):
         s.rounds[s.present[r]] += 1
     fill_means(s, n)
@@ -181,6 +184,8 @@ def rank(s: MixedState, X: Features, uniforms: Floats, ranking: Ints, token: Flo
             move_up(ranking, position, k - 1)
             token[0] = 1
     _fill_token(s, ranking, token)
+    token[len(token) - 1] = s.fit[VERSION] if s.version[0] < 0 else s.version[0]
+    s.version[0] = -1
     keep_score(s, n, uniforms[1])
 
 

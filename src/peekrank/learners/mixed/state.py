@@ -17,8 +17,9 @@ LARGEST_COLUMN = 64.0  # of a score in a token
 # Sums of a model: answers (faded), their squares, the residual sum of squares, answers ever, the prior to renew
 ANSWERS, SQUARED, LEFT, CLOCK, RENEW = range(5)
 # Numbers of the fit: variance ratios of items and cells, answers at the next fit, the evidence for a change,
-# restarts; whether a score was ever given, and whether its slopes are held; items observed, one centred; lists
-LU, LV, REFIT, ALARM, RESTARTS, SCORED, HELD, ITEMS, CENTRED, LISTS = range(10)
+# restarts; whether a score was ever given, and whether its slopes are held; items observed, one centred; lists;
+# the version of the score; answers whose columns of the score came after the last fit
+LU, LV, REFIT, ALARM, RESTARTS, SCORED, HELD, ITEMS, CENTRED, LISTS, VERSION, STALE = range(12)
 # Columns of an item's row after the sums of x: sum of y (effective, like those of x), number, sum and squares
 # of its answers, and the clock at its last change. A cell's row has the sum of y and the clock.
 SY, NUMBER, SUM, SQUARES, LAST = range(5)
@@ -52,6 +53,7 @@ class MixedState(NamedTuple):
     recently: Ints  # whether a cell was used since the hand passed it
     hand: Ints
     rounds: Floats  # in which an item was available
+    versions: Floats  # of the score that the answers about an item are joined to
     moments: Floats
     centre: Floats  # of the features
     fit: Floats
@@ -65,6 +67,7 @@ class MixedState(NamedTuple):
     safe: int
     key: Ints
     scored: Ints  # whether this list has a score
+    version: Ints  # of the score of the next list, -1 for the latest
     returning: Floats  # how often the items of this list return and are answered, from 0 to 1
     present: Ints  # the item of each row of the list
     app: Ints  # rows in the order of the app

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct
 
 from peekrank.service.api.limits import LARGEST_GRADE, LARGEST_SCORE, MAX_FEATURES, MAX_ID, MAX_ITEMS
-from peekrank.types import LARGEST_FEATURE
+from peekrank.types import LARGEST_FEATURE, LARGEST_VERSION
 
 # "$" alone also matches before a trailing line break.
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9._:~-]*$(?!\n)"
@@ -140,6 +140,13 @@ class RankRequest(Message, frozen=True):
         described(
             "Whom or what the list is for, such as a query, a tenant or a segment, for a slot whose learner is "
             "`mixed` with `cells`."
+        ),
+    ] = None
+    score_version: Annotated[
+        Annotated[int, Meta(ge=0, le=LARGEST_VERSION)] | None,
+        described(
+            "Version of the ranker that computed the scores. A larger one than before makes the learner forget "
+            "how far scores can be trusted, but not what it knows about items and keys. If missing, the latest."
         ),
     ] = None
     defer: Annotated[

@@ -112,6 +112,7 @@ class Reranking:
             event_id=event_id,
             items=[Item(item, score=None if failed else score) for item, score in best.items()],
             key=_key(config, texts, body.query, given),
+            score_version=config.score_version or None,
             baseline=list(best) if failed else None,
         )
         trace = bytes.fromhex(request.scope.get(TRACE, ""))

@@ -96,6 +96,7 @@ class Requests:
         *,
         scores: Scores | None = None,
         key: str | None = None,
+        score_version: int | None = None,
         context: ArrayLike | None = None,
         event_id: str | None = None,
         baseline: Sequence[str] | None = None,
@@ -106,14 +107,15 @@ class Requests:
     ) -> ApiRequest[RankReply]:
         """Rank a list: names of items, or a mapping from names to features. By default, all items of the slot.
 
-        `scores` are the app's own, by item; without `items`, their items are ranked. `key` is whom or what the
-        list is for. `pins` maps positions to items, `blocked` names items to leave out. In a slot with
-        `sticky`, the same `visitor` gets the same order.
+        `scores` are the app's own, by item; without `items`, their items are ranked. Raise `score_version` when
+        another ranker computes them. `key` is whom or what the list is for. `pins` maps positions to items,
+        `blocked` names items to leave out. In a slot with `sticky`, the same `visitor` gets the same order.
         """
         body = {
             "event_id": event_id or uuid.uuid4().hex,
             "items": _scored_items(items, scores),
             "key": key,
+            "score_version": score_version,
             "context": None if context is None else _pack(context),
             "defer": defer,
             "baseline": None if baseline is None else list(baseline),

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 from urllib.parse import urlsplit
 
+from peekrank.types import LARGEST_VERSION
+
 if TYPE_CHECKING:
     from peekrank.service.config.file import Document, FieldPath
     from peekrank.service.config.model import SlotConfig
@@ -44,6 +46,9 @@ class RerankConfig:
     scale: Annotated[
         Scale, "Scale of the scores: `unit` is 0 to 1. With `logit` the reply has 1 / (1 + exp(-score))."
     ] = "unit"
+    score_version: Annotated[
+        int, "Raise it when another ranker computes the scores, so that the learner does not have to find out."
+    ] = 0
     keys: Annotated[
         KeysOf,
         "Key of a list: `none`, the wording of the `query`, or the one `given`: `model` = SLOT:KEY or `key`.",
@@ -69,6 +74,8 @@ def check_rerank(document: Document, path: FieldPath, slot: SlotConfig, rerank: 
         document.fail((*own, "keys"), f"{learner.name} learns nothing per key; set cells, 'mixed:cells=10000'")
     if not 1 <= rerank.max_documents <= MAX_DOCUMENTS:
         document.fail((*own, "max_documents"), f"must be a whole number from 1 to {MAX_DOCUMENTS}")
+    if not 0 <= rerank.score_version <= LARGEST_VERSION:
+        document.fail((*own, "score_version"), "must be a whole number, at least 0")
     if not 0 < rerank.timeout <= _MAX_TIMEOUT:
         document.fail((*own, "timeout"), f"must be a time above 0 and up to {_MAX_TIMEOUT:g} s")
     if rerank.upstream and not is_address(rerank.upstream):

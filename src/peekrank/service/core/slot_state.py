@@ -202,12 +202,14 @@ class SlotState:
             features, X = X.tobytes(), self._with_item_effects(X, rows)
         scores = read_floats(request.scores) if request.scores else None
         key = self.keys.setdefault(request.key, len(self.keys)) if request.key else None
+        version = None if request.version < 0 else request.version
         expected = np.empty(self._length(request)) if request.share else None
         decision = agent.rank(
             X,
             available=chosen,
             scores=scores,
             key=key,
+            version=version,
             uniforms=uniforms[:n],
             expected=expected,
             **said_by_rules(request, rows),

@@ -89,6 +89,7 @@ class Slot:
         else:
             self._set_items(body, items)
         self._set_scores(body, items)
+        self._set_version(body, request.score_version)
         check_order(state, body, request.items)
         set_groups(state, body, items)
         set_pins(state, body, request)
@@ -239,6 +240,17 @@ class Slot:
             raise problems.invalid(
                 f"items: {self.state.agent.learner.name} does not use scores; use mixed", "$.items"
             )
+
+    def _set_version(self, body: Ranked, version: int | None) -> None:
+        """Set the version of the scores."""
+        learner = self.state.agent.learner
+        if version is None:
+            return
+        if learner.kernels.renew_score is None:
+            raise problems.invalid(
+                f"score_version: {learner.name} learns nothing about a score; use mixed", "$.score_version"
+            )
+        body.version = version
 
     def _set_key(self, body: Ranked, key: str | None) -> None:
         """Set the key of the list, unless it is a new one beyond the limit."""

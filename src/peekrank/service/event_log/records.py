@@ -82,6 +82,7 @@ class Ranked(Struct, array_like=True):
     visitor: bytes = b""  # keyed hash; empty if the call had none or the slot is not sticky
     first: int = 0  # record of the visitor's first visit, whose order this list repeats; 0 if it repeats none
     whole: bool = False  # whether it has the same items as that one
+    version: int = -1  # of the scores; -1 if the call had none
 
     @property
     def explored(self) -> bool:

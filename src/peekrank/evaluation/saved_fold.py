@@ -1,0 +1,101 @@
+"""State of an interrupted evaluation: a file in the results folder, with digests of the log and of itself."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Sequence
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile
+
+import numpy as np
+
+from peekrank._util.atomic import write_whole
+from peekrank._util.code_digest import code_digest
+from peekrank._util.untrusted_files import read_whole
+from peekrank._util.untrusted_json import read_json
+from peekrank.evaluation.evaluation import Fold
+from peekrank.evaluation.policies import Ranker
+from peekrank.evaluation.sources import LogSource
+
+_MAGIC = b"peekrank-evaluation 1 "
+_PAUSE = 5.0  # seconds between two writes
+
+
+class SavedFold:
+    """A file from which an interrupted evaluation continues.
+
+    Parameters
+    ----------
+    path
+        The file; it need not exist.
+    source
+        The log, whose content must be the same when the evaluation continues.
+    settings
+        All that the result depends on besides the log and the code.
+    pause
+        Seconds between two writes.
+    """
+
+    def __init__(self, path: Path, source: LogSource, settings: dict[str, Any], *, pause: float = _PAUSE) -> None:
+        self._path, self._pause, self._latest = path, pause, time.monotonic()
+        self.resumed = False
+        self._about = {
+            "settings": settings,
+            "log": source.digest(),
+            "code": code_digest("peekrank.evaluation.evaluation"),
+        }
+
+    def load(self, fold: Fold, rankers: Sequence[Ranker]) -> None:
+        """Continue a fold from the file, if it exists.
+
+        Raises ValueError if the file is of another log, other settings or another version, or if it is damaged.
+        """
+        if not self._path.exists():
+            return
+        content = read_whole(self._path)
+        head, body = content[: len(_MAGIC) + 64], content[len(_MAGIC) + 65 :]
+        if head != _MAGIC + hashlib.blake2b(body, digest_size=32).hexdigest().encode():
+            raise ValueError(f"{self._path} is damaged; remove it to evaluate from the beginning")
+        about, _, arrays = body.partition(b"\n")
+        saved = read_json(about)
+        for name, what in (("log", "log"), ("settings", "settings"), ("code", "version of peekrank")):
+            if saved[name] != json.loads(json.dumps(self._about[name])):
+                raise ValueError(
+                    f"{self._path} is of an interrupted evaluation with another {what}; remove it, or choose "
+                    "another folder"
+                )
+        try:
+            with np.load(BytesIO(arrays), allow_pickle=False) as file:
+                fold.restore({name: file[name] for name in file.files})
+        except (BadZipFile, KeyError, OSError) as error:
+            raise ValueError(f"{self._path} is damaged ({error})") from None
+        for ranker, memory in zip(rankers, saved["rankers"], strict=True):
+            ranker.restore(memory)
+        self.resumed = True
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is a file to continue from."""
+        return self._path.exists()
+
+    def save(self, fold: Fold, rankers: Sequence[Ranker]) -> None:
+        """Write the state, unless it was written a moment ago."""
+        if time.monotonic() - self._latest < self._pause:
+            return
+        memories = [ranker.memory() for ranker in rankers]
+        if None in memories:
+            return
+        arrays = BytesIO()
+        np.savez(arrays, **fold.state())  # type: ignore[arg-type]
+        body = json.dumps({**self._about, "rankers": memories}).encode() + b"\n" + arrays.getvalue()
+        head = _MAGIC + hashlib.blake2b(body, digest_size=32).hexdigest().encode() + b"\n"
+        write_whole(self._path, lambda part: part.write_bytes(head + body))
+        self._latest = time.monotonic()
+
+    def remove(self) -> None:
+        """Remove the file, after the evaluation has ended."""
+        self._path.unlink(missing_ok=True)
