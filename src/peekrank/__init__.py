@@ -21,6 +21,8 @@ _HOMES = {
     "experiments.experiment": ("Experiment",),
     "experiments.runs": ("run",),
     "games.analysis": ("analyse",),
+    "games.best_factor": ("best_factor",),
+    "games.ceilings": ("factor_ceiling",),
     "games.certificate": ("certificate",),
     "games.game": ("Game",),
     "games.ranking": ("ranking_game",),

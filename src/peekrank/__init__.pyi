@@ -16,6 +16,8 @@ from peekrank.evaluation.comparison.comparison import Comparison as Comparison
 from peekrank.experiments.experiment import Experiment as Experiment
 from peekrank.experiments.runs import run as run
 from peekrank.games.analysis import analyse as analyse
+from peekrank.games.best_factor import best_factor as best_factor
+from peekrank.games.ceilings import factor_ceiling as factor_ceiling
 from peekrank.games.certificate import certificate as certificate
 from peekrank.games.game import Game as Game
 from peekrank.games.minimax import rate_of as rate_of
@@ -146,12 +148,14 @@ __all__ = [
     "advise_surrogate",
     "analyse",
     "available_items",
+    "best_factor",
     "certificate",
     "check_learner",
     "check_measure",
     "check_stream",
     "check_surrogate",
     "evaluate",
+    "factor_ceiling",
     "fixed_items",
     "kernel",
     "learner",

@@ -172,6 +172,9 @@ class Kernels(NamedTuple):
 
     `counts_rounds` says that ``rank`` changes the persistent state, if only by counting rounds. Such a learner
     cannot be rebuilt from feedback alone.
+
+    `inline` says that loops over many rounds inline all kernels. This saves up to a third of the time of a short
+    round. With a hundred kernels it saves a tenth, and compiling takes twice as long.
     """
 
     rank: Callable[[State, Features, Floats, Ints, Floats], None]
@@ -187,6 +190,7 @@ class Kernels(NamedTuple):
     mixture: Callable[[State, Features, int, int, Floats], None] | None = None
     component: Callable[[State, int, int, Ints], bool] | None = None
     renew_score: Callable[[State, int], None] | None = None
+    inline: bool = True
 
 
 @runtime_checkable

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
-from math import inf
+from math import ceil, inf
 from typing import Any, NamedTuple
 
+from peekrank._util.extras import MissingExtraError
 from peekrank._util.text import pluralize
 from peekrank._util.validate import check_int
 from peekrank.advice import benchmarks
@@ -21,6 +22,7 @@ from peekrank.advice.choice import (
     mean_loss,
     smallest,
 )
+from peekrank.games.ceilings import factor_ceiling
 from peekrank.games.rates import Rate, Verdict
 from peekrank.learners.champion import Champion
 from peekrank.measures import (
@@ -42,6 +44,7 @@ from peekrank.measures.sanity import prefers_relevant_first
 from peekrank.spec import format_spec
 from peekrank.types import Learner, Measure
 
+_ALL = 0.9999  # a larger share of the best is not worth a sentence
 _MAX_HORIZON = 10**12  # that learners accept
 
 
@@ -111,6 +114,9 @@ class Advice:
         Benchmarks of `stationary` and of `learner`.
     changes
         Similar problems that are easier.
+    factor_ceiling
+        A share of the best ranking's value that no learner can exceed, if the rate is T and a share is known.
+        Queries without relevant items are skipped.
     """
 
     measure: str
@@ -128,6 +134,7 @@ class Advice:
     informative_from: int | None = None
     evidence: tuple[Evidence, ...] = ()
     changes: tuple[Change, ...] = ()
+    factor_ceiling: float | None = None
 
     @property
     def vacuous(self) -> bool:
@@ -142,6 +149,12 @@ class Advice:
             notes.append("the growth of regret in this game is unknown")
         elif rate is Rate.LINEAR:
             notes.append("hopeless: for every learner, regret can grow by a constant in every round")
+            if self.factor_ceiling is not None:
+                share = f"{ceil(self.factor_ceiling * 10_000) / 100:.2f} %"
+                notes.append(
+                    f"{self.measure} cannot be learned from {self.k:,} of {self.m:,} answers: no learner can "
+                    f"promise more than {share} of the best (queries without relevant items are skipped)"
+                )
         elif rate is Rate.ZERO:
             notes.append("all rankings have the same value: show any")
         if self.learner is None and rate not in (Rate.LINEAR, Rate.ZERO):
@@ -279,7 +292,7 @@ def advise(measure: str | Measure, m: int, k: int, horizon: int | None = None, g
             "weights must not increase with the position, and its gains must not decrease with relevance"
         )
     p = Problem(parsed, int(m), int(k), horizon if horizon is None else int(horizon), int(grades))
-    advice = Advice(str(parsed), p.m, p.k, p.horizon, p.grades, p.verdict)
+    advice = Advice(str(parsed), p.m, p.k, p.horizon, p.grades, p.verdict, factor_ceiling=_ceiling(p))
     choice = choose(p)
     if choice is not None:
         stationary = None if p.verdict.rate is Rate.ZERO else choose_for_stationary(p)
@@ -296,6 +309,17 @@ def advise(measure: str | Measure, m: int, k: int, horizon: int | None = None, g
             evidence=tuple(_evidence(one, p) for one in advised),
         )
     return replace(advice, changes=tuple(_changes(p, advice)))
+
+
+def _ceiling(p: Problem) -> float | None:
+    """Return a share of the best value that no learner can exceed, or None if none below 1 is known."""
+    if p.verdict.rate is not Rate.LINEAR:
+        return None
+    try:
+        found = factor_ceiling(p.measure, p.m, p.k)
+    except MissingExtraError:
+        return None
+    return found if found is not None and found < _ALL else None
 
 
 def _champion(members: tuple[Learner, ...], p: Problem) -> str | None:

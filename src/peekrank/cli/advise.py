@@ -40,6 +40,7 @@ JSON_KEYS = {
     "informative_from, vacuous": "horizon from which the bound is informative; whether it is vacuous here",
     "evidence": "benchmarks of the advised learners",
     "changes": "similar problems that are easier",
+    "factor_ceiling": "if the rate is T: a share of the best value that no learner can exceed, or null",
     "witness": "of a hopeless surrogate: two adversaries",
     "notes": "what should not be overlooked",
 }

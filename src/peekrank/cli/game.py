@@ -6,6 +6,7 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Mapping
+from math import ceil, floor
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -26,6 +27,8 @@ from peekrank.cli._outputs import check_outputs, echo, labelled, write_json
 from peekrank.cli._progress import status, transient_progress
 from peekrank.cli._verbosity import configure_output
 from peekrank.games.analysis import Analysis, analyse
+from peekrank.games.best_factor import MAX_ITEMS, PROGRAMS, best_factor
+from peekrank.games.ceilings import factor_ceiling
 from peekrank.games.cells import Cells, pair_count
 from peekrank.games.certificate import certificate as certificate_of
 from peekrank.games.classic import CLASSIC
@@ -36,6 +39,7 @@ from peekrank.games.rate_table import MEANINGS, Source, sensible_source, settle,
 from peekrank.games.rate_table import Table as RateTable
 from peekrank.games.rates import Rate
 from peekrank.games.theorems import theorem_of
+from peekrank.measures import AUCLoss
 from peekrank.measures import measure as measure_named
 from peekrank.registry import MEASURES
 from peekrank.spec import suggest
@@ -68,6 +72,10 @@ class _Usage(NamedTuple):
 
 _TABLE = _Usage("the table of all measures", ("--m",), ("--grades", "--from", "--picture", "--json"), "--m 5")
 _CELL = _Usage("a measure", ("--m", "--k"), ("--grades", "--from", "--json", "--certificate"), "ndcg --m 5 --k 2")
+_FACTOR = _Usage(
+    "--best-factor", ("--m", "--k"), ("--best-factor", "--grades", "--programs", "--json", "--certificate"),
+    "ndcg --m 4 --k 1 --best-factor",
+)  # fmt: skip
 _OWN = _Usage("a single game", (), ("--json", "--certificate"), "apple-tasting")
 
 
@@ -78,6 +86,7 @@ class _Output(NamedTuple):
     data: dict[str, Any]
     table: RateTable | None = None
     analysis: Analysis | None = None
+    proof: dict[str, Any] | None = None
 
 
 EXAMPLES = """\
@@ -85,6 +94,8 @@ EXAMPLES = """\
 peekrank game --m 5
 # Show why NDCG cannot be learned, and write a proof.
 peekrank game ndcg --m 3 --k 1 --certificate proof.json
+# How much of the best NDCG can a learner guarantee all the same?
+peekrank game ndcg --m 3 --k 1 --best-factor --programs 60
 # Analyse a classic game, or one of your own from a file.
 peekrank game apple-tasting"""
 JSON_KEYS = {
@@ -93,6 +104,7 @@ JSON_KEYS = {
     "rate, basis, how, reason": "growth of regret, its basis (theorem, definitions or both), and the reason",
     "definitions": "result of the definitions, or null",
     "actions": "for a game: kind, cell and neighbours of each action",
+    "lower, upper, exact_upper": "with --best-factor: its bounds; the upper one as a fraction, or null",
     "cells": "for the table: measure, k to k_last, rate, basis, how",
 }
 
@@ -120,6 +132,16 @@ def command(
             show_default="both if that is quick",
         ),
     ] = None,
+    best: Annotated[
+        bool, typer.Option("--best-factor", help="Share of the best ranking's value that a learner can guarantee.")
+    ] = False,
+    programs: Annotated[
+        int | None,
+        typer.Option(
+            help="With --best-factor: most linear programs to solve. More narrow the bounds.",
+            show_default=str(PROGRAMS),
+        ),
+    ] = None,
     picture: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Plot the table to a .png, .svg or .pdf file.")
     ] = None,
@@ -136,14 +158,19 @@ def command(
         raise ValueError(f"{picture}: --picture must end in .png, .svg or .pdf")
     check_outputs(json_file, certificate, picture, read=[Path(name)] if name else [])
     files = {"--picture": picture, "--certificate": certificate, "--json": json_file}
-    options = {"--m": m, "--k": k, "--grades": grades, "--from": source, **files}
+    factor = {"--best-factor": best or None, "--programs": programs}
+    options = {"--m": m, "--k": k, "--grades": grades, "--from": source, **factor, **files}
     with transient_progress("analysing") as progress:
         output = _analyse(name, options, progress)
     echo(*output.parts)
     write_json(json_file, output.data)
     if picture and output.table:
         _draw(output.table, picture)
-    if certificate and output.analysis:
+    if certificate and output.proof:
+        write_json(certificate, output.proof, indent=None)
+        check = "examples/check_best_factor.py checks it with NumPy alone."
+        echo("", f"[bold]{escape(str(certificate))}[/] proves both bounds. {check}")
+    elif certificate and output.analysis:
         with status("building the proof"):
             proof = certificate_of(output.analysis)
         write_json(certificate, proof, indent=None)
@@ -160,7 +187,8 @@ def _draw(table: RateTable, picture: Path) -> None:
 def _subject(name: str | None, options: Mapping[str, object]) -> Measure | Game | None:
     """Return the measure or game of this name, or None for all measures. Check that the options fit."""
     subject = _named(name) if name else None
-    usage = _TABLE if subject is None else _OWN if isinstance(subject, Game) else _CELL
+    measured = _FACTOR if options["--best-factor"] else _CELL
+    usage = _TABLE if subject is None else _OWN if isinstance(subject, Game) else measured
     present = {option for option, value in options.items() if value is not None}
     for option in options:
         if option in present and option not in usage.needed + usage.optional:
@@ -187,6 +215,8 @@ def _analyse(name: str | None, options: Mapping[str, Any], progress: Progress) -
         check_choice("--from", source, Source)
     if subject is None:
         return _analyse_table(m, grades, source or sensible_source(m, grades, _QUICK_TABLE), progress)
+    if options["--best-factor"]:
+        return _bound_factor(subject, m, options, grades, progress)
     if options["--certificate"]:
         if source == "theorem":
             raise ValueError("--certificate needs --from definitions or both")
@@ -258,6 +288,42 @@ def _analyse_measure(measure: Measure, m: int, k: int, grades: int, source: Sour
         "definitions": found and _facts(found),
     }
     return _Output([f"[bold]{problem}", shown], data, analysis=found)
+
+
+def _bound_factor(
+    measure: Measure, m: int, options: Mapping[str, Any], grades: int, progress: Progress
+) -> _Output:
+    """Bound the best factor of a measure: from both sides for a few items, otherwise from above."""
+    k, certificate = options["--k"], options["--certificate"]
+    check_int("k", k, 1, m)
+    problem = f"{measure}, m = {pluralize(m, 'item')}, k = {k:,} revealed, {_grades(grades)}"
+    data: dict[str, Any] = {"measure": str(measure), "m": m, "k": k, "grades": grades}
+    shown, proof = labelled(), None
+    if m <= MAX_ITEMS:
+        found = best_factor(measure, m, k, grades, options["--programs"] or PROGRAMS, progress)
+        proof, exact = found.certificate, found.exact_upper
+        least, most = floor(found.lower * 1e5) / 1e5, ceil(found.upper * 1e5 - 1e-6) / 1e5
+        shown.add_row("best factor", f"{least:.5f} to {most:.5f}" + (f" = {exact}" if exact else ""))
+        guaranteed = f"a learner can guarantee {least:.2%} of the best ranking's value, up to o(T)"
+        shown.add_row("meaning", f"{guaranteed}; no learner more than {most:.2%}")
+        shown.add_row(
+            "basis", f"{pluralize(found.programs, 'linear program')} in floating point, and an adversary"
+        )
+        data |= {"lower": found.lower, "upper": found.upper, "exact_upper": exact and str(exact)}
+    else:
+        if certificate:
+            raise ValueError(f"--certificate with --best-factor needs m up to {MAX_ITEMS}")
+        ceiling = factor_ceiling(measure, m, k)
+        if ceiling is None:
+            raise ValueError(f"--best-factor of {measure} needs m up to {MAX_ITEMS}")
+        shown.add_row("best factor", f"at most {ceil(ceiling * 1e5 - 1e-6) / 1e5:.5f}")
+        shown.add_row("basis", f"an adversary with two blocks of items; both bounds need m up to {MAX_ITEMS}")
+        data |= {"lower": None, "upper": ceiling, "exact_upper": None}
+    shown.add_row(
+        "skipped",
+        "queries without relevant items" + ("; the value is 1 - aucloss" if isinstance(measure, AUCLoss) else ""),
+    )
+    return _Output([f"[bold]{problem}", shown], data, proof=proof)
 
 
 def _analyse_game(name: str, game: Game, progress: Progress) -> _Output:

@@ -15,6 +15,7 @@ from peekrank.engine.rules import AtMost
 from peekrank.service.api.messages import FeedbackRequest, RankRequest
 from peekrank.service.api.problems import Problem
 from peekrank.service.config import Config, KeyConfig, LimitsConfig, ServerConfig, SlotConfig, StoreConfig
+from peekrank.service.config.compare import CompareConfig
 from peekrank.service.config.holdout import HoldoutConfig
 from peekrank.service.config.rules import RulesConfig
 from peekrank.service.core.audit import audit_slot
@@ -64,6 +65,7 @@ UNSAFE: dict[str, Any] = {
     "context": 1,
     "features_from": "registry",
     "item_effects": 1,
+    "compare": CompareConfig(),
 }
 
 
@@ -198,7 +200,7 @@ def test_a_share_of_the_holdout_changes_and_replays_exactly(tmp_path: Path) -> N
         it.reload(with_slot(it, holdout=HoldoutConfig(share, ("a", "b", "c", "d") if share else ())))
         for n in range(60):
             shown = it.rank("home", RankRequest())
-            it.feedback(shown.event_id, FeedbackRequest({name: n % 2 for name in shown.top_k}))
+            it.feedback(shown.event_id, FeedbackRequest(dict.fromkeys(shown.top_k, n % 2)))
         held.append(it.slot("home").holdout)
     assert [one and (one.share, one.lists) for one in held] == [None, (0.5, 60), (0.2, 120), (0.0, 120)]
     it.close()

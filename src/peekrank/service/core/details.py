@@ -44,7 +44,9 @@ def details(state: SlotState, key: str | None = None) -> Details:
 def _standings(state: SlotState, key: str | None) -> list[Standing]:
     """Return the first items of a list of all items, with their registered scores."""
     agent, present = state.agent, state.items.present
-    if state.lists or not len(present) or not isinstance(agent.learner, ExplainsItems):
+    if state.lists or state.comparison is not None or not len(present):
+        return []
+    if not isinstance(agent.learner, ExplainsItems):
         return []
     scores = np.full(agent.shape.m, np.nan)
     for number in present.tolist() if state.has_scores else ():
