@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from math import cos, log, pi, sqrt
 from typing import NamedTuple
@@ -221,7 +221,7 @@ def _named(world: World) -> str:
 
 def speed(tests: int) -> records.Table:
     """Measure the lists until a decision, for the plain A/B value, and for coin and union with this estimate."""
-    rows = []
+    rows: list[list[records.Cell]] = []
     cells = [*product((10, 20), (1, 3, 10), (SWAP, NOISE), (False, True), (1.0,))]
     cells += [*product((10,), (3,), (SWAP, NOISE), (False, True), (0.2,))]
     for n, k, kind, per_visit, rate in cells:
@@ -253,7 +253,7 @@ def speed(tests: int) -> records.Table:
 
 def coverage(comparisons: int, visits: int = 300) -> records.Table:
     """Count the comparisons whose interval ever excluded the mean difference so far, after any list."""
-    rows = []
+    rows: list[list[records.Cell]] = []
     ends = {"0.5": (0.5, 0.5), "0.02 to 0.1": (0.02, 0.1), "0.9 to 0.98": (0.9, 0.98), "0.2 to 0.8": (0.2, 0.8)}
     for k, (name, (low, high)), (kind, union, outside, rate) in product(
         (1, 2, 3),
@@ -284,7 +284,7 @@ def team_draft(a: Sequence[int], b: Sequence[int], k: int, coins: Sequence[int])
 
 def draft(tests: int, visits: int = 5_000) -> records.Table:
     """Count the tests in which team-draft interleaving prefers the worse list, and those of a comparison."""
-    rows = []
+    rows: list[list[records.Cell]] = []
     cases = {
         4: ((0, 1, 2, 3), (3, 2, 1, 0), (0.9, 0.1, 0.9, 0.3)),
         3: ((0, 1, 2, 3), (1, 3, 2, 0), (0.9, 0.9, 0.1, 0.3)),
@@ -293,7 +293,7 @@ def draft(tests: int, visits: int = 5_000) -> records.Table:
         weights, half = DCG(k).discount(4), (k + 1) // 2
         better = float(sum(weights[p] * (means[a[p]] - means[b[p]]) for p in range(4)))
         outcomes = [team_draft(a, b, k, coins) for coins in product((0, 1), repeat=half)]
-        credit = np.mean([sum(t * means[i] for i, t in zip(*outcome, strict=True)) for outcome in outcomes])
+        credit = float(np.mean([sum(t * means[i] for i, t in zip(*outcome, strict=True)) for outcome in outcomes]))
         lists, signs = [], []
         for seed in range(tests):
             rng, interval = np.random.default_rng([27, seed]), Interval.fresh(half / 2, growing=True)
@@ -350,8 +350,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--runs", type=int, help="tests per row: 200, and 2,000 for coverage")
     records.add_option(parser, "compare")
     options = parser.parse_args(arguments)
-    measure = {"speed": speed, "coverage": coverage, "draft": draft}[options.part]
-    table = measure(options.runs or (2_000 if options.part == "coverage" else TESTS))
+    parts: dict[str, Callable[[int], records.Table]] = {"speed": speed, "coverage": coverage, "draft": draft}
+    table = parts[options.part](options.runs or (2_000 if options.part == "coverage" else TESTS))
     table.command = f"python experiments/comparing.py {options.part}"
     sys.stdout.write(records.show([table]))
     if options.record:

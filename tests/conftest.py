@@ -20,6 +20,11 @@ settings.register_profile("same", deadline=None, derandomize=True, suppress_heal
 settings.load_profile("same")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Slow tests come first, so that no worker has a long one left when the others are done."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
 @pytest.fixture
 def ctrl_c() -> Iterator[None]:
     """SIGINT interrupts this process and those it starts, also where the tests were begun with SIGINT ignored.

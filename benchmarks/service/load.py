@@ -30,6 +30,7 @@ import uvloop
 
 from peekrank.service.api.messages import ChangedReply, EventReply, ItemsReply, RankReply, SlotReply, StatsReply
 from peekrank.service.core.commands import Command, PutItems, Rank
+from peekrank.service.core.details import Details
 
 CONNECTIONS = 16
 LISTS, ITEMS, FEATURES = 20, 200, 16  # the case with features: list length, registered items, features per item
@@ -82,10 +83,16 @@ class Nothing:
     def event(self, event_id: str, visible: Collection[str] = ()) -> EventReply:
         raise NotImplementedError
 
+    def secret(self) -> bytes:
+        return bytes(32)
+
     def slots(self) -> list[SlotReply]:
         return []
 
     def slot(self, name: str) -> SlotReply:
+        raise NotImplementedError
+
+    def details(self, slot: str, key: str | None = None) -> Details:
         raise NotImplementedError
 
     def items(self, slot: str, *, after: str = "", limit: int = 100) -> ItemsReply:

@@ -16,9 +16,7 @@ def read(path: str) -> Any:
     return json.loads(Path(path).read_text())
 
 
-@pytest.fixture(autouse=True)
-def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("empty_folder")
 
 
 def test_advice_is_printed_and_written() -> None:

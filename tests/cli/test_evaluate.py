@@ -18,10 +18,7 @@ from peekrank.training.model import load_model
 
 SIMULATE = ["simulate", "doubtsort", "--stream", "ct15:m=5", "--k", "2", "--horizon", "600", "--runs", "2"]
 
-
-@pytest.fixture(autouse=True)
-def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("empty_folder")
 
 
 @pytest.fixture

@@ -16,10 +16,7 @@ from peekrank.evaluation.log import read_log, write_log
 from peekrank.monitoring import tail
 from peekrank.monitoring.alarms import Monitor
 
-
-@pytest.fixture(autouse=True)
-def _there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("empty_folder")
 
 
 def write(name: str, *records: dict[str, Any]) -> Path:

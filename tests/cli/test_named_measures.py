@@ -15,10 +15,7 @@ from peekrank.experiments.sweep import Sweep, read_sweep
 
 NAMES = ["rbp:p=0.95", "rbp@3:p=0.5", "rr", "err@3:max_grade=5", "recall@2", "hit@2"]
 
-
-@pytest.fixture(autouse=True)
-def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("empty_folder")
 
 
 @pytest.mark.parametrize("name", [NAMES[0], *(pytest.param(n, marks=pytest.mark.slow) for n in NAMES[1:])])

@@ -11,12 +11,7 @@ from helpers.documents import letor_text
 
 QUICK = ["train", "train.txt", "--rounds", "200", "--runs", "2", "--workers", "1"]
 
-
-@pytest.fixture(autouse=True)
-def _with_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("train.txt").write_text(letor_text(30, 1))
-    Path("test.txt").write_text(letor_text(10, 2))
+pytestmark = pytest.mark.usefixtures("judged_lists")
 
 
 def test_rank_refuses_what_does_not_fit() -> None:

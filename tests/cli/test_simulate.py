@@ -16,10 +16,7 @@ from helpers.command_line import numbers, peekrank
 
 QUICK = ["simulate", "rtop1f", "uniform", "--horizon", "200", "--runs", "2", "--workers", "1"]
 
-
-@pytest.fixture(autouse=True)
-def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("empty_folder")
 
 
 def test_simulate_prints_a_table_and_writes_everything() -> None:

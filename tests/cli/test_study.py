@@ -25,9 +25,7 @@ def rates(*arguments: str, columns: int = 200) -> Result:
     return peekrank("study", *arguments, columns=columns)
 
 
-@pytest.fixture(autouse=True)
-def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("empty_folder")
 
 
 def test_a_table_is_printed_and_everything_written() -> None:

@@ -32,11 +32,7 @@ def commands(page: str) -> list[str]:
     return re.findall(r"^(peekrank [^#\n]*)", "".join(blocks).replace("\\\n", ""), re.M)
 
 
-@pytest.fixture(autouse=True)
-def _with_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("train.txt").write_text(letor_text(30, 1))
-    Path("test.txt").write_text(letor_text(10, 2))
+pytestmark = pytest.mark.usefixtures("judged_lists")
 
 
 @pytest.mark.slow

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from copy import deepcopy
 from itertools import product
 from typing import Any
 
@@ -11,6 +10,7 @@ import pytest
 
 from helpers.enumeration import outcomes
 from helpers.naive_evaluation import naive_estimates, naive_interval
+from helpers.rounds import NextRound
 from peekrank import (
     DCG,
     FTPL,
@@ -36,8 +36,6 @@ from peekrank import (
     fixed_items,
     measure,
 )
-from peekrank._jit import compile_for
-from peekrank.engine.serialization import arrays_of
 from peekrank.evaluation.estimators import DR, LARGEST, Rows, fill_terms
 from peekrank.evaluation.evaluation import Estimate, evaluate_log
 from peekrank.evaluation.log import Log, log_from_records
@@ -126,31 +124,19 @@ def lived(learner: Learner, m: int, k: int) -> Agent:
 
 def sets_of(agent: Agent, X: Features) -> tuple[dict[Any, float], Floats]:
     """All sets that can be seen in the next round with their probabilities, and the reported propensities."""
-    learner, shape, state = agent.learner, agent.shape, deepcopy(agent.state)
-    arrays = dict(arrays_of(state))
-    for array in arrays.values():
-        array.flags.writeable = True
-    kept = {name: arrays[name].copy() for name in learner.persistent}
-    draws = learner.n_uniforms(shape)
-    ranking, token, told = np.empty(len(X), np.int64), np.zeros(learner.token_size(shape)), np.empty(len(X))
-    rank = compile_for(learner.kernels.rank, state, X, np.empty(draws), ranking, token)
+    this, k = NextRound(agent, X), agent.shape.k
 
     def show(uniforms: Floats) -> tuple[int, ...]:
-        for name, array in kept.items():
-            arrays[name][...] = array
-        token[:] = 0
-        rank(state, X, uniforms, ranking, token)
+        ranking = this.rank(uniforms).tolist()
         # hundreds of rankings may share a uniform: told in full, none can hide between two that show the same
-        return tuple(ranking.tolist() if draws <= 2 else sorted(ranking[: shape.k].tolist()))
+        return tuple(ranking if this.draws <= 2 else sorted(ranking[:k]))
 
     found: dict[Any, float] = {}
-    for shown, propensity in outcomes(show, draws, {1: 1000, 2: 200}.get(draws, 48)).items():
-        seen = frozenset(shown[: shape.k])  # type: ignore[index]
+    for shown, propensity in outcomes(show, this.draws, {1: 1000, 2: 200}.get(this.draws, 48)).items():
+        seen = frozenset(shown[:k])  # type: ignore[index]
         found[seen] = found.get(seen, 0.0) + propensity
-    show(np.random.default_rng(1).random(draws))
-    assert learner.kernels.propensities is not None
-    learner.kernels.propensities(state, X, ranking, token, told)
-    return found, told
+    show(np.random.default_rng(1).random(this.draws))
+    return found, this.propensities()
 
 
 @pytest.mark.parametrize("m", [3, pytest.param(6, marks=pytest.mark.slow)])

@@ -20,6 +20,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from helpers.folders import contents
 from peekrank import simulate
 from peekrank.experiments import run, runs
 from peekrank.experiments.sweep import EXAMPLE, Sweep, read_sweep
@@ -32,12 +33,6 @@ SMALL = Sweep(
     "small", ("rtop1f", "uniform"), ("ct15:m=5",), ("dcg", "p@2+sum"), k=(1, 2), horizons=(60, 90), runs=3
 )
 RUNS = 2 * 8 * 3
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    """All files with their bytes, but for how long things took."""
-    files = (path for path in folder.rglob("*") if path.is_file() and path.name != "timings.csv")
-    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
 def rows_of(folder: Path) -> set[tuple[Any, ...]]:

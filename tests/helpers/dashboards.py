@@ -20,7 +20,9 @@ from peekrank.service.api.messages import (
     SlotReply,
     StatsReply,
 )
+from peekrank.service.core.activity import Day
 from peekrank.service.core.commands import Command
+from peekrank.service.core.details import Details, Standing
 
 NAMES = ("tea", "cake", "soup", "a rather long name of an item that somebody has really given", "<b>bold</b>")
 
@@ -52,6 +54,12 @@ class BusyService:
             raise problems.unknown_slot(name, ("home", "search"))
         return _busy() if name == "home" else SlotReply("search", "rtopkf:surrogate=squared", "ndcg@10", 5)
 
+    def details(self, slot: str, key: str | None = None) -> Details:
+        if slot != "home":
+            return Details([], None, [], False, [])
+        keys = ["vegan", "<b>bold</b>"]
+        return Details(standings(), key if key in keys else None, keys, True, days())
+
     def items(self, slot: str, *, after: str = "", limit: int = 100) -> ItemsReply:
         names = [*NAMES, *(f"item-{i:03}" for i in range(150))]
         return ItemsReply(
@@ -68,6 +76,27 @@ class BusyService:
         return StatsReply(
             "follower" if self.follows else "owner", 3, 1_234_567, 2, 1_200_000, 5, 987_654_321, time.time() - 7200
         )
+
+
+def standings() -> list[Standing]:
+    return [
+        Standing(
+            name,
+            0.9 - i / 30,
+            {"average": 0.5, "score": 0.2 - i / 50, "item": i / 90, "key": -i / 70},
+            1.25e6 / (i + 1),
+        )
+        for i, name in enumerate([*NAMES, *(f"item-{i:03}" for i in range(15))])
+    ]
+
+
+def days() -> list[Day]:
+    today = int(time.time() // 86400)
+    return [
+        Day(today - i, 900 + i % 7 * 90, 30, 200 + i % 5 * 30, 100.0 + i % 5 * 15 - i / 4, 80.0)
+        for i in range(220, -1, -1)
+        if i % 9
+    ]
 
 
 def _recent(i: int) -> float | None:

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from helpers.folders import contents
 from helpers.own import LEARNER, MEASURE
 from peekrank._util.extras import MissingExtraError
 from peekrank.experiments import sweep_runs
@@ -57,11 +58,6 @@ def until(condition: Callable[[], bool]) -> None:
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.05)
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    files = (path for path in folder.rglob("*") if path.is_file() and path.name != "timings.csv")
-    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
 def played(executor: Executor, stage: Any, runs: int) -> dict[tuple[int, int], bytes]:

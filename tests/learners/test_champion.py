@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from copy import deepcopy
 from itertools import permutations, product
 from typing import Any
 
@@ -13,6 +12,7 @@ import pytest
 from scipy.stats import binom
 
 from helpers.enumeration import outcomes
+from helpers.rounds import NextRound
 from peekrank import (
     DCG,
     Agent,
@@ -28,9 +28,7 @@ from peekrank import (
     fixed_items,
     simulate,
 )
-from peekrank._jit import compile_for
 from peekrank.engine import run_agents
-from peekrank.engine.serialization import arrays_of
 from peekrank.learners import learner as learner_named
 from peekrank.learners._champion.comparison import reach
 from peekrank.learners._champion.state import CAUTION, CENTRE, CHAMPION, WEIGHTS
@@ -109,34 +107,23 @@ def test_evidence_is_without_bias_by_enumeration(team: tuple[Learner, ...], k: i
     for _ in range(25):
         decision = agent.rank()
         agent.update(decision, rng.integers(0, 2, k))
-    state, shape = deepcopy(agent.state), agent.shape
-    arrays = dict(arrays_of(state))
-    for array in arrays.values():
-        array.flags.writeable = True
-    arrays["evidence.parts"][:] = 1
-    kept = {name: arrays[name].copy() for name in champion.persistent}
-    X, draws = np.empty((4, 0), np.float32), champion.n_uniforms(shape)
-    ranking, token, propensities = np.empty(4, np.int64), np.zeros(champion.token_size(shape)), np.empty(4)
-    rank = compile_for(champion.kernels.rank, state, X, np.empty(draws), ranking, token)
-    gains = rng.random(4)
+    this, gains = NextRound(agent, np.empty((4, 0), np.float32)), rng.random(4)
+    state, token = this.state, this.token
+    this.before["evidence.parts"][:] = 1
 
     def outcome(uniforms: Floats) -> tuple[Any, ...]:
-        for name, array in kept.items():
-            arrays[name][...] = array
-        token[:] = 0
-        rank(state, X, uniforms, ranking, token)
+        ranking = this.rank(uniforms)
         weights, worth = token[WEIGHTS : WEIGHTS + k], token[WEIGHTS + k : WEIGHTS + 3 * k].reshape(2, k)
         difference = (worth[1] - worth[0]) * weights @ (gains[ranking[:k]] - token[CENTRE])
         return (*ranking[:k].tolist(), round(float(difference), 12))
 
     exact, mean = np.zeros(4), 0.0
-    found: Any = outcomes(outcome, draws, 120)
+    found: Any = outcomes(outcome, this.draws, 120)
     for (*seen, difference), propensity in found.items():
         exact[seen] += propensity
         mean += propensity * difference
         assert -reach(state, 1) <= difference <= CAUTION * reach(state, 1)
-    assert champion.kernels.propensities is not None
-    champion.kernels.propensities(state, X, ranking, token, propensities)
+    propensities = this.propensities()
     np.testing.assert_allclose(propensities, exact, atol=1e-9)
     off = state.item_weights[1] - state.item_weights[state.clock[CHAMPION]]
     assert mean == pytest.approx(float(off @ gains), abs=1e-9)

@@ -264,3 +264,18 @@ def test_regret_of_the_safe_form_grows_slowly() -> None:
     bound = safe.stochastic_bound(Shape(5, 0, 1), 40_000)
     assert bound is not None
     assert long < bound
+
+
+@pytest.mark.parametrize("variant", ["usual", "cautious", "safe"])
+def test_an_explanation_has_the_means_and_widths_of_the_last_list(variant: Any) -> None:
+    learner, rng = DoubtSort(DCG(2), max_grade=2, variant=variant), np.random.default_rng(1)
+    agent = Agent(learner, m=5, k=2, seed=1)
+    for _ in range(40):
+        agent.update(agent.rank(available=[0, 1, 3, 4]), rng.integers(0, 3, 2))
+    agent.rank()
+    found = learner.explain(agent.state, np.full(5, np.nan), None)
+    assert found.answers.sum() == 80
+    assert found.answers[2] == 0
+    order = agent.state.rows[:5]
+    assert agent.state.means[:5].tolist() == found.means[order].tolist()
+    assert agent.state.widths[:5].tolist() == found.parts["width"][order].tolist()

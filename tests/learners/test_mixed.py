@@ -603,3 +603,48 @@ def test_scores_of_a_state_that_cannot_be_written_are_those_of_its_means() -> No
         scores = some.learner.scores(some.state, X)
         some.rank(X)
         assert scores == pytest.approx(some.state.means[:6] + 0.5, abs=1e-12)
+
+
+@pytest.mark.parametrize("saved", [False, True])
+def test_an_explanation_adds_up_to_the_means_of_a_list(saved: bool) -> None:
+    """Each part is pinned by a list without it: no score, no key, an item that nobody was asked about."""
+    learner, rng = Mixed(low=-1.0, high=3.0, cells=50), np.random.default_rng(15)
+    agent = Agent(learner, m=7, k=2)
+    for _ in range(150):
+        decision = agent.rank(available=np.arange(6), scores=rng.random(6), key=int(rng.integers(4)))
+        agent.update(decision, rng.uniform(-1, 3, 2))
+    some = Agent.load(agent.dump()) if saved else agent
+    scores = np.array([0.3, np.nan, 0.9, 0.1, 0.5, 0.2, 0.7])
+    missing = np.full(7, np.nan)
+    for given in (missing, scores):
+        for key in (None, 2, 9):
+            found = learner.explain(some.state, given, key)
+            assert sum(found.parts.values()) == pytest.approx(found.means, abs=1e-12)
+            lived = Agent.load(agent.dump())
+            lived.rank(scores=given, key=key)
+            assert found.means == pytest.approx(-1 + 4 * (lived.state.means[:7] + 0.5), abs=1e-9)
+            assert found.parts["average"] == pytest.approx(learner.explain(some.state, missing, None).means[6])
+            assert found.parts["item"] == pytest.approx(learner.explain(some.state, missing, None).parts["item"])
+            assert (found.parts["key"] != 0).sum() == (6 if key == 2 else 0)
+            assert (found.parts["score"] != 0).sum() == (6 if given is scores else 0)
+    assert found.answers.tolist()[6] == 0
+    assert found.answers.sum() == 300
+
+
+def test_effects_shrink_the_mean_of_an_item_by_its_answers() -> None:
+    """Without scores and keys, an effect is (mean of the item - average) n / (n + lambda)."""
+    learner, rng = Mixed(), np.random.default_rng(16)
+    agent = Agent(learner, m=3, k=1)
+    grades: dict[int, list[float]] = {0: [], 1: [], 2: []}
+    for _ in range(60):
+        item = int(rng.integers(3))
+        order = [item, *(other for other in range(3) if other != item)]
+        grade = float(rng.random() < (0.2, 0.5, 0.8)[item])
+        agent.update(agent.override(agent.rank(), order), [grade])
+        grades[item].append(grade)
+    found, ratio = learner.explain(agent.state, np.full(3, np.nan), None), agent.state.fit[LU]
+    average = found.parts["average"][0]
+    for item, given in grades.items():
+        shrunk = (np.mean(given) - average) * len(given) / (len(given) + ratio)
+        assert found.parts["item"][item] == pytest.approx(shrunk, abs=1e-9)
+        assert found.answers[item] == len(given)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from copy import deepcopy
 from typing import Any
 
 import numpy as np
 import pytest
 
 from helpers.enumeration import outcomes
+from helpers.rounds import NextRound
 from peekrank import (
     DCG,
     FTPL,
@@ -25,8 +25,6 @@ from peekrank import (
     SumLoss,
     Uniform,
 )
-from peekrank._jit import compile_for
-from peekrank.engine.serialization import arrays_of
 from peekrank.surrogates import KL, RankSVM
 from peekrank.types import Features, Floats, Learner
 
@@ -53,29 +51,15 @@ def features(learner: Learner, m: int) -> Features:
 
 def enumerated(agent: Agent, X: Features) -> tuple[Floats, Floats]:
     """The propensities of the next round, by enumeration and by the kernel."""
-    learner, shape, state = agent.learner, agent.shape, deepcopy(agent.state)
-    arrays = dict(arrays_of(state))
-    for array in arrays.values():
-        array.flags.writeable = True
-    kept = {name: arrays[name].copy() for name in learner.persistent}
-    draws, k = learner.n_uniforms(shape), min(shape.k, len(X))
-    ranking, token, out = np.empty(len(X), np.int64), np.zeros(learner.token_size(shape)), np.empty(len(X))
-    assert learner.kernels.propensities is not None
-    rank = compile_for(learner.kernels.rank, state, X, np.empty(draws), ranking, token)
+    this, k, exact = NextRound(agent, X), min(agent.shape.k, len(X)), np.zeros(len(X))
 
     def outcome(uniforms: Floats) -> frozenset[Any]:
-        for name, array in kept.items():
-            arrays[name][...] = array
-        token[:] = 0
-        rank(state, X, uniforms, ranking, token)
-        return frozenset(ranking[:k].tolist())
+        return frozenset(this.rank(uniforms)[:k].tolist())
 
-    exact = np.zeros(len(X))
-    for seen, probability in outcomes(outcome, draws, GRID.get(draws, 48)).items():
+    for seen, probability in outcomes(outcome, this.draws, GRID.get(this.draws, 48)).items():
         exact[list(seen)] += probability  # type: ignore[call-overload]
-    outcome(np.random.default_rng(1).random(draws))
-    learner.kernels.propensities(state, X, ranking, token, out)
-    return exact, out
+    outcome(np.random.default_rng(1).random(this.draws))
+    return exact, this.propensities()
 
 
 CASES: list[Learner] = [

@@ -105,7 +105,8 @@ def _summary(config: Config) -> str:
     lines += [f"keys         {', '.join(f'{key.name} ({key.role})' for key in config.keys) or 'none'}"]
     for slot in config.slots:
         what = pluralize(len(slot.items), "item") if slot.items else "lists"
-        lines.append(f"slot         {slot.name}: {slot.learner}, {slot.measure}, k = {slot.k}, {what}")
+        learner = slot.learner if slot.compare is None else " against ".join(slot.compare.names)
+        lines.append(f"slot         {slot.name}: {learner}, {slot.measure}, k = {slot.k}, {what}")
     return "\n".join(lines)
 
 

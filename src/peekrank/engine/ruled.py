@@ -196,10 +196,13 @@ def top_weights(measure: Measure, n: int, k: int) -> Floats:
 
 def as_groups(groups: ArrayLike, n: int) -> Ints:
     """Return the group of each item of a list as a number. Whole numbers stay as they are."""
-    if type(groups) is not list or len(groups) != n:
+    listed: list[Any]
+    if isinstance(groups, list) and len(groups) == n:
+        listed = groups
+    else:
         array = rows_of(groups, n, "groups")
         if array.dtype.kind in "iu":
             return array.astype(np.int64)
-        groups = array.tolist()
+        listed = array.tolist()
     numbers: dict[Any, int] = {}
-    return np.array([numbers.setdefault(group, len(numbers)) for group in groups], np.int64)
+    return np.array([numbers.setdefault(group, len(numbers)) for group in listed], np.int64)

@@ -336,7 +336,7 @@ def compiled_loop(kernels: Kernels, *, clicks: bool = False) -> Callable[..., No
     return specialise(
         _loop,
         name,
-        inline_all=True,
+        inline_all=kernels.inline,
         _set_items=set_items_of(kernels),
         _set_key=kernels.set_key or ignore_key,
         _set_scores=kernels.set_scores or ignore_scores,

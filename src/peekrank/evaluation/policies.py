@@ -449,7 +449,7 @@ def compiled_replay(kernels: Kernels) -> Callable[..., None]:
     return specialise(
         _replay,
         name_of(kernels),
-        inline_all=True,
+        inline_all=kernels.inline,
         _set_items=set_items_of(kernels),
         _set_scores=kernels.set_scores or ignore_scores,
         **cast("Any", parts),

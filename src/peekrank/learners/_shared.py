@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass, field
 from functools import lru_cache
 from operator import attrgetter
-from typing import NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from peekrank._jit import kernel
 from peekrank._util.validate import check_int, check_positive
 from peekrank.kernels.item_stats import ItemStats, average
 from peekrank.kernels.sorting import SortSpace, sort_descending
-from peekrank.types import Features, Floats, Ints, LinearMeasure, State
+from peekrank.measures import learnable
+from peekrank.measures import measure as measure_named
+from peekrank.types import Features, Floats, Ints, LinearMeasure, Shape, State
 
 _MAX_NUMBER = 1e100  # larger numbers may overflow in products and squares
 _MAX_COUNT = 2**40  # larger counts may overflow in sums
@@ -258,3 +262,40 @@ class ShortHorizonWarning(UserWarning):
 def warn_short(name: str, horizon: int, what: str) -> None:
     """Warn that a horizon is too short, and say what the learner does instead."""
     warnings.warn(f"{name}: horizon = {horizon:,} is short: {what}", ShortHorizonWarning, stacklevel=2)
+
+
+@dataclass(frozen=True)
+class ItemLearner:
+    """Base of learners that keep statistics of each item: members that they have in common."""
+
+    measure: LinearMeasure = field(metadata={"read": measure_named})
+    max_grade: int = 1
+    contextual: ClassVar[bool] = False
+    variable_length: ClassVar[bool] = False
+    full_information: ClassVar[bool] = False
+    min_k: ClassVar[int] = 1
+    horizon: ClassVar[None] = None
+    persistent: ClassVar[tuple[str, ...]] = PERSISTENT_STATS
+
+    def __post_init__(self) -> None:
+        check_int("max_grade", self.max_grade, 1, 255)
+        learnable(self.measure, self.max_grade)
+
+    def token_size(self, shape: Shape) -> int:
+        """Return 1, for the explored mark."""
+        return 1
+
+    def transform_feedback(self, relevance: NDArray[Any]) -> Floats:
+        """Return the measure's gain."""
+        return self.measure.gain(relevance)
+
+    def validate_state(self, state: Any) -> None:
+        """Raise ValueError if a state read from a file is invalid."""
+        check_item_stats(state)
+
+    def scores(self, state: Any, X: Features) -> Floats:
+        """Return the mean gain of each item."""
+        return means_of_items(state.items, len(X), state.largest)
+
+    def bound(self, shape: Shape, horizon: int) -> None:
+        """Return None: if relevance changes, the regret can be linear."""

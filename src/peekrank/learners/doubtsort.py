@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import log, pi, sqrt
-from typing import Any, ClassVar, Literal, NamedTuple, get_args
+from typing import ClassVar, Literal, NamedTuple, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from peekrank._jit import kernel
-from peekrank._util.validate import check_choice, check_int, check_unit
+from peekrank._util.validate import check_choice, check_unit
 from peekrank.kernels.exploration import (
     DoubtSpace,
     doubt_space,
@@ -31,17 +30,14 @@ from peekrank.kernels.item_stats import (
 from peekrank.kernels.sorting import copy_moved, move_up, sort_descending
 from peekrank.kernels.vectors import copy
 from peekrank.learners._shared import (
-    PERSISTENT_STATS,
-    check_item_stats,
+    ItemLearner,
     discount_of,
     largest_gain,
     means_of_items,
     off_policy_unchanged,
     position_weights,
 )
-from peekrank.measures import learnable
-from peekrank.measures import measure as measure_named
-from peekrank.types import Features, Floats, Ints, Kernels, LinearMeasure, Shape
+from peekrank.types import Explanation, Features, Floats, Ints, Kernels, Shape
 
 Variant = Literal["usual", "cautious", "safe"]
 _USUAL, _CAUTIOUS, _SAFE = range(3)
@@ -83,6 +79,14 @@ def _estimate(s: DoubtSortState, item: int, prior: float) -> tuple[float, float]
     if s.variant == _CAUTIOUS:
         spread += _CAUTION * s.largest * log(np.e + rounds) / (answers + 1)
     return mean(s.items, item, prior), spread
+
+
+@kernel
+def _fill_estimates(s: DoubtSortState, means: Floats, widths: Floats) -> None:
+    """Fill in the mean gain and the confidence width of each item."""
+    prior = average(s.items, s.largest)
+    for item in range(len(means)):
+        means[item], widths[item] = _estimate(s, item, prior)
 
 
 @kernel
@@ -205,7 +209,7 @@ def _propensities(s: DoubtSortState, X: Features, ranking: Ints, token: Floats, 
 
 
 @dataclass(frozen=True)
-class DoubtSort:
+class DoubtSort(ItemLearner):
     """Sort the items by mean gain, and explore those whose uncertainty costs more than exploration.
 
     Doubtsort is for stable relevance, drawn in each round from the same distribution. The available items may
@@ -244,17 +248,9 @@ class DoubtSort:
     2
     """
 
-    measure: LinearMeasure = field(metadata={"read": measure_named})
-    max_grade: int = 1
     variant: Variant = "usual"
     decay: float = 1.0
     name: ClassVar[str] = "doubtsort"
-    contextual: ClassVar[bool] = False
-    variable_length: ClassVar[bool] = False
-    full_information: ClassVar[bool] = False
-    min_k: ClassVar[int] = 1
-    horizon: ClassVar[None] = None
-    persistent: ClassVar[tuple[str, ...]] = PERSISTENT_STATS
     kernels: ClassVar[Kernels] = Kernels(
         _rank,
         _update,
@@ -269,10 +265,9 @@ class DoubtSort:
     )
 
     def __post_init__(self) -> None:
-        check_int("max_grade", self.max_grade, 1, 255)
+        super().__post_init__()
         check_choice("variant", self.variant, Variant)
         check_unit("decay", self.decay)
-        learnable(self.measure, self.max_grade)
 
     def init(self, shape: Shape) -> DoubtSortState:
         """Make the state before the first round."""
@@ -297,21 +292,9 @@ class DoubtSort:
             space=doubt_space(m),
         )
 
-    def token_size(self, shape: Shape) -> int:
-        """Return 1, for the explored mark: whether an item was moved."""
-        return 1
-
     def n_uniforms(self, shape: Shape) -> int:
         """Return 1: the uniform that selects the explored item."""
         return 1
-
-    def transform_feedback(self, relevance: NDArray[Any]) -> Floats:
-        """Return the measure's gain."""
-        return self.measure.gain(relevance)
-
-    def validate_state(self, state: DoubtSortState) -> None:
-        """Raise ValueError if a state read from a file is invalid."""
-        check_item_stats(state)
 
     def scores(self, state: DoubtSortState, X: Features) -> Floats:
         """Return the mean gain of each item."""
@@ -320,6 +303,12 @@ class DoubtSort:
             answers = state.items.answers[: len(X)]
             means = np.where(answers > 0, state.items.sums[: len(X)] / np.maximum(1, answers), state.largest / 2)
         return means
+
+    def explain(self, state: DoubtSortState, scores: Floats, key: int | None) -> Explanation:
+        """Return the mean gain of each item, and the width of its uncertainty."""
+        means, widths = np.empty(len(scores)), np.empty(len(scores))
+        _fill_estimates(state, means, widths)
+        return Explanation(means, state.items.answers[: len(scores)].copy(), {"width": widths})
 
     def bound(self, shape: Shape, horizon: int) -> None:
         """Return None: there is no bound if relevance changes. For stable relevance see `stochastic_bound`."""

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from peekrank._jit import kernel
-from peekrank._util.validate import check_int, check_unit
+from peekrank._util.validate import check_unit
 from peekrank.kernels.item_stats import ItemStats, average, mean, new_stats, set_items, update_from_feedback
 from peekrank.kernels.sorting import SortSpace, copy_moved, move_up, sort_descending, sort_space
 from peekrank.learners._shared import (
     PERSISTENT_STATS,
+    ItemLearner,
     check_counts,
     check_item_stats,
     largest_gain,
-    means_of_items,
     off_policy_unchanged,
 )
-from peekrank.measures import learnable
-from peekrank.measures import measure as measure_named
-from peekrank.types import Features, Floats, Ints, Kernels, LinearMeasure, Shape
+from peekrank.types import Features, Floats, Ints, Kernels, Shape
 
 
 class GreedyState(NamedTuple):
@@ -102,7 +99,7 @@ def _propensities(s: GreedyState, X: Features, ranking: Ints, token: Floats, out
 
 
 @dataclass(frozen=True)
-class Greedy:
+class Greedy(ItemLearner):
     """Sort the items by their mean gain; with probability epsilon move one, drawn uniformly, to position k.
 
     This is the best-known baseline. With a falling epsilon and stable relevance it learns the order of the whole
@@ -126,15 +123,8 @@ class Greedy:
     array([2, 0, 1, 3])
     """
 
-    measure: LinearMeasure = field(metadata={"read": measure_named})
-    max_grade: int = 1
     epsilon: float | None = None
     name: ClassVar[str] = "greedy"
-    contextual: ClassVar[bool] = False
-    variable_length: ClassVar[bool] = False
-    full_information: ClassVar[bool] = False
-    min_k: ClassVar[int] = 1
-    horizon: ClassVar[None] = None
     persistent: ClassVar[tuple[str, ...]] = (*PERSISTENT_STATS, "rounds")
     kernels: ClassVar[Kernels] = Kernels(
         _rank,
@@ -150,10 +140,9 @@ class Greedy:
     )
 
     def __post_init__(self) -> None:
-        check_int("max_grade", self.max_grade, 1, 255)
+        super().__post_init__()
         if self.epsilon is not None:
             check_unit("epsilon", self.epsilon)
-        learnable(self.measure, self.max_grade)
 
     def init(self, shape: Shape) -> GreedyState:
         """Make the state before the first round."""
@@ -169,26 +158,11 @@ class Greedy:
             sorting=sort_space(m),
         )
 
-    def token_size(self, shape: Shape) -> int:
-        """Return 1, for the explored mark: whether an item was moved."""
-        return 1
-
     def n_uniforms(self, shape: Shape) -> int:
         """Return 1: the uniform that decides whether and which item to explore."""
         return 1
-
-    def transform_feedback(self, relevance: NDArray[Any]) -> Floats:
-        """Return the measure's gain."""
-        return self.measure.gain(relevance)
 
     def validate_state(self, state: GreedyState) -> None:
         """Raise ValueError if a state read from a file is invalid."""
         check_item_stats(state)
         check_counts(state, "rounds")
-
-    def scores(self, state: GreedyState, X: Features) -> Floats:
-        """Return the mean gain of each item."""
-        return means_of_items(state.items, len(X), state.largest)
-
-    def bound(self, shape: Shape, horizon: int) -> None:
-        """Return None: the regret can be linear."""

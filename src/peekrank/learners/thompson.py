@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import sqrt
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from peekrank._jit import kernel
-from peekrank._util.validate import check_int
 from peekrank.kernels.item_stats import (
     ItemStats,
     average,
@@ -22,10 +20,8 @@ from peekrank.kernels.item_stats import (
 )
 from peekrank.kernels.sorting import SortSpace, sort_descending, sort_space
 from peekrank.kernels.vectors import fill_normals
-from peekrank.learners._shared import PERSISTENT_STATS, check_item_stats, largest_gain, means_of_items
-from peekrank.measures import learnable
-from peekrank.measures import measure as measure_named
-from peekrank.types import Features, Floats, Ints, Kernels, LinearMeasure, Shape
+from peekrank.learners._shared import ItemLearner, largest_gain
+from peekrank.types import Features, Floats, Ints, Kernels, Shape
 
 
 class ThompsonState(NamedTuple):
@@ -61,7 +57,7 @@ def _update(s: ThompsonState, X: Features, ranking: Ints, token: Floats, feedbac
 
 
 @dataclass(frozen=True)
-class Thompson:
+class Thompson(ItemLearner):
     """Sort the items by a draw from the posterior of each one's mean gain.
 
     The posterior is approximated by a Gaussian, with the mean of the answers and one average answer, and the
@@ -83,20 +79,8 @@ class Thompson:
     array([1, 0, 2])
     """
 
-    measure: LinearMeasure = field(metadata={"read": measure_named})
-    max_grade: int = 1
     name: ClassVar[str] = "thompson"
-    contextual: ClassVar[bool] = False
-    variable_length: ClassVar[bool] = False
-    full_information: ClassVar[bool] = False
-    min_k: ClassVar[int] = 1
-    horizon: ClassVar[None] = None
-    persistent: ClassVar[tuple[str, ...]] = PERSISTENT_STATS
     kernels: ClassVar[Kernels] = Kernels(_rank, _update, set_items=_set_items)
-
-    def __post_init__(self) -> None:
-        check_int("max_grade", self.max_grade, 1, 255)
-        learnable(self.measure, self.max_grade)
 
     def init(self, shape: Shape) -> ThompsonState:
         """Make the state before the first round."""
@@ -105,25 +89,6 @@ class Thompson:
             new_stats(shape.m), shape.k, largest, np.zeros(shape.m + shape.m % 2), sort_space(shape.m)
         )
 
-    def token_size(self, shape: Shape) -> int:
-        """Return 1, for the explored mark, which is always 0."""
-        return 1
-
     def n_uniforms(self, shape: Shape) -> int:
         """Return m, rounded up to an even number: normal numbers come in pairs."""
         return shape.m + shape.m % 2
-
-    def transform_feedback(self, relevance: NDArray[Any]) -> Floats:
-        """Return the measure's gain."""
-        return self.measure.gain(relevance)
-
-    def validate_state(self, state: ThompsonState) -> None:
-        """Raise ValueError if a state read from a file is invalid."""
-        check_item_stats(state)
-
-    def scores(self, state: ThompsonState, X: Features) -> Floats:
-        """Return the mean gain of each item."""
-        return means_of_items(state.items, len(X), state.largest)
-
-    def bound(self, shape: Shape, horizon: int) -> None:
-        """Return None: the regret can be linear."""

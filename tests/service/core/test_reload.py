@@ -15,6 +15,8 @@ from peekrank.engine.rules import AtMost
 from peekrank.service.api.messages import FeedbackRequest, RankRequest
 from peekrank.service.api.problems import Problem
 from peekrank.service.config import Config, KeyConfig, LimitsConfig, ServerConfig, SlotConfig, StoreConfig
+from peekrank.service.config.compare import CompareConfig
+from peekrank.service.config.holdout import HoldoutConfig
 from peekrank.service.config.rules import RulesConfig
 from peekrank.service.core.audit import audit_slot
 from peekrank.service.core.reload import changes
@@ -49,6 +51,9 @@ SAFE: dict[str, Any] = {
     "mode": "shadow",
     "feedback": "click = 1",
     "seed": 11,
+    "holdout": HoldoutConfig(0.1),
+    "sticky": 60.0,
+    "max_visitors": 5,
     "rules": RulesConfig(blocked=("a",), new=AtMost(1, 2)),
 }
 UNSAFE: dict[str, Any] = {
@@ -60,6 +65,7 @@ UNSAFE: dict[str, Any] = {
     "context": 1,
     "features_from": "registry",
     "item_effects": 1,
+    "compare": CompareConfig(),
 }
 
 
@@ -185,6 +191,21 @@ def test_rules_take_effect_at_once_and_replay_exactly(tmp_path: Path) -> None:
     assert {len(it.rank("home", RankRequest()).ranking) for _ in range(20)} == {4}
     it.close()
     assert audit_slot(open_log(str(tmp_path / "log.db")), "home").passed
+
+
+def test_a_share_of_the_holdout_changes_and_replays_exactly(tmp_path: Path) -> None:
+    it, _ = service(tmp_path)
+    held = []
+    for share in (0.0, 0.5, 0.2, 0.0):
+        it.reload(with_slot(it, holdout=HoldoutConfig(share, ("a", "b", "c", "d") if share else ())))
+        for n in range(60):
+            shown = it.rank("home", RankRequest())
+            it.feedback(shown.event_id, FeedbackRequest(dict.fromkeys(shown.top_k, n % 2)))
+        held.append(it.slot("home").holdout)
+    assert [one and (one.share, one.lists) for one in held] == [None, (0.5, 60), (0.2, 120), (0.0, 120)]
+    it.close()
+    audit = audit_slot(open_log(str(tmp_path / "log.db")), "home")
+    assert audit.passed
 
 
 def test_calls_during_reloads_are_answered_and_replay_exactly(tmp_path: Path) -> None:

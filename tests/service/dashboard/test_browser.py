@@ -28,7 +28,15 @@ def url() -> Iterator[str]:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize(
-    "path", ["/?live=no", "/dashboard/home?live=no", "/dashboard/search?live=no", "/problems/closed", "/docs"]
+    "path",
+    [
+        "/?live=no",
+        "/dashboard/home?live=no",
+        "/dashboard/home?live=no&key=vegan",
+        "/dashboard/search?live=no",
+        "/problems/closed",
+        "/docs",
+    ],
 )
 @pytest.mark.parametrize("width", WIDTHS)
 def test_pages_fit_and_load_nothing(
@@ -73,6 +81,17 @@ def test_the_board_is_walked_by_keyboard(browser: Browser, url: str) -> None:
     page.keyboard.press("Enter")
     page.wait_for_url("**/dashboard/home?live=no")
     assert page.locator("h1").inner_text() == "home"
+    visit.close()
+
+
+def test_a_key_is_entered(browser: Browser, url: str) -> None:
+    visit = Visit(browser, f"{url}/dashboard/home", 390)
+    visit.page.get_by_role("link", name="Pause", exact=True).click()
+    visit.page.get_by_label("Key").fill("vegan")
+    visit.page.keyboard.press("Enter")
+    visit.page.wait_for_url("**/dashboard/home?live=no&key=vegan*")
+    assert visit.page.locator("#ranking").inner_text() == "Current ranking for “vegan”"
+    assert visit.complaints == []
     visit.close()
 
 

@@ -6,6 +6,7 @@ import base64
 import re
 from hashlib import sha256
 
+import numpy as np
 import pytest
 
 from helpers.asgi import Caller
@@ -18,6 +19,7 @@ from peekrank.service.api.openapi import openapi
 from peekrank.service.api.problems import PROBLEM_TYPES
 from peekrank.service.api.routes import ENDPOINTS
 from peekrank.service.api.structured_logging import configure_logging
+from peekrank.service.core.activity import Day
 from peekrank.service.dashboard import charts, pages
 
 PATHS = ["/", "/?live=no", "/dashboard/home", "/dashboard/search?live=no", "/problems/closed", "/docs"]
@@ -80,6 +82,46 @@ def test_a_slot_tells_of_its_learners_and_items(call: Caller) -> None:
         assert said in page
     assert "&lt;b&gt;bold&lt;/b&gt;" in page
     assert "<b>" not in page
+
+
+def test_a_slot_says_why_items_stand_where_they_stand_and_how_it_went(call: Caller) -> None:
+    page = call("GET", "/dashboard/home?live=no&key=vegan").text
+    for said in (
+        "Current ranking for “vegan”",
+        '<td class="n"><strong>0.900</strong></td>',
+        '<td class="n">+0.200</td>',
+        '<td class="n">−0.014</td>',
+        '<input name="key" value="vegan"',
+        "and 135 more",
+        "Lists per day",
+        "Lists per week",
+        "34 days ago",
+    ):
+        assert said in page
+    plain = call("GET", "/dashboard/home").text
+    assert "<form" not in plain  # a page that loads itself again would drop what is typed
+    assert 'href="?live=no#ranking"' in plain
+    assert 'href="?key=%3Cb%3Ebold%3C%2Fb%3E#ranking"' in plain
+    unknown = call("GET", "/dashboard/home?live=no&key=<i>").text
+    assert "No list had the key “&lt;i&gt;”" in unknown
+    assert 'href="?key=%3Ci%3E">paused' in unknown
+    nothing = call("GET", "/dashboard/search").text
+    assert "Trend" not in nothing
+    assert 'id="ranking"' not in nothing
+
+
+def test_a_trend_has_a_column_for_each_period_and_its_interval() -> None:
+    today = 20_000
+    days = [Day(today - 40, 9, 0, 9, 9.0, 9.0), Day(today - 1, 8, 0, 4, 2.0, 2.0), Day(today, 3)]
+    by_day, by_week = pages.trends(days, today * 86400 + 5.0)
+    assert (by_day.unit, by_day.columns, by_day.busiest) == ("day", 35, 8)
+    assert (by_week.unit, by_week.columns, by_week.busiest) == ("week", 52, 11)  # day 20,000 is a Wednesday
+    (period,) = [one for one in charts.periods(days, today * 86400.0, 1, 35) if one.answered]
+    grades = np.array([1.0, 1.0, 0.0, 0.0])
+    half = 1.96 * grades.std(ddof=1) / 2
+    assert period[3:] == pytest.approx((0.5, 0.5 - half, 0.5 + half))
+    assert "0.500 in the first, 0.500 in the last" in by_day.values
+    assert pages.trends(days[-1:], today * 86400.0) == []
 
 
 def test_a_page_loads_itself_again_unless_told_not_to(call: Caller) -> None:

@@ -20,8 +20,7 @@ _DEVIATIONS = 6  # allowed error in standard deviations
 
 def propensities_are_true(learner: Learner) -> None:
     """Check that propensities do not depend on the round's draw, add up to k, and match observed frequencies."""
-    rank, propensities = learner.kernels.rank, learner.kernels.propensities
-    if propensities is None:
+    if learner.kernels.propensities is None:
         return
     agent, X, rng = problem.agent(learner), problem.features(learner), np.random.default_rng(9)
     k, draws, size = agent.shape.k, learner.n_uniforms(agent.shape), learner.token_size(agent.shape)
@@ -33,11 +32,14 @@ def propensities_are_true(learner: Learner) -> None:
         array.flags.writeable = True
     before = {name: arrays[name].copy() for name in learner.persistent}
     reported, seen = np.empty((_DRAWS, problem.M)), np.zeros(problem.M)
+    shown = np.empty(problem.M, np.int64), np.zeros(size)
+    rank = problem.on_state(learner.kernels.rank, state, X, np.empty(draws), *shown)
+    propensities = problem.on_state(learner.kernels.propensities, state, X, *shown, reported[0])
     for t in range(_DRAWS):
         ranking, token = np.empty(problem.M, np.int64), np.zeros(size)
-        rank(state, X, rng.random(draws), ranking, token)
+        rank(X, rng.random(draws), ranking, token)
         after = {name: arrays[name].copy() for name in before}
-        propensities(state, X, ranking, token, reported[t])
+        propensities(X, ranking, token, reported[t])
         require(
             all(np.array_equal(arrays[name], after[name]) for name in before),
             "propensities changes persistent arrays of the state",
@@ -66,40 +68,49 @@ def own_decisions_are_on_policy(learner: Learner) -> None:
     if kernels.off_policy is None or kernels.propensities is None:
         return
     features, ranking, p = problem.features(learner), np.empty(problem.M, np.int64), np.empty(problem.M)
-    state, rng = learner.init(shape), np.random.default_rng(13)
+    state, rng, token = learner.init(shape), np.random.default_rng(13), np.zeros(learner.token_size(shape))
+    rank = problem.on_state(kernels.rank, state, features, p, ranking, token)
+    propensities = problem.on_state(kernels.propensities, state, features, ranking, token, p)
+    off_policy = problem.on_state(kernels.off_policy, state, features, ranking, p, token)
+    update = problem.on_state(kernels.update, state, features, ranking, token, p)
     for _ in range(problem.ROUNDS):
-        token = np.zeros(learner.token_size(shape))
-        kernels.rank(state, features, rng.random(learner.n_uniforms(shape)), ranking, token)
-        kernels.propensities(state, features, ranking, token, p)
-        kernels.off_policy(state, features, ranking, p, token)
+        token[:] = 0
+        rank(features, rng.random(learner.n_uniforms(shape)), ranking, token)
+        propensities(features, ranking, token, p)
+        off_policy(features, ranking, p, token)
         once = token.copy()
-        kernels.off_policy(state, features, ranking, p, token)
+        off_policy(features, ranking, p, token)
         require(np.isfinite(token).all(), f"off_policy gives the token {token}, which is not finite")
         require(np.array_equal(token, once), "applying off_policy twice changes the token")
-        kernels.update(state, features, ranking, token, rng.integers(0, 2, shape.k).astype(np.float64))
+        update(features, ranking, token, rng.integers(0, 2, shape.k).astype(np.float64))
 
 
 def rank_is_exploit_then_explore(learner: Learner) -> None:
     """Check that `exploit` gives a permutation, and that `exploit` and then `explore` do the same as `rank`."""
-    exploit, explore = learner.kernels.exploit, learner.kernels.explore
-    if exploit is None or explore is None:
+    kernels = learner.kernels
+    if kernels.exploit is None or kernels.explore is None:
         return
     shape, features, rng = problem.shape(learner), problem.features(learner), np.random.default_rng(14)
     whole, halves = learner.init(shape), learner.init(shape)
     rankings, tokens = np.empty((2, problem.M), np.int64), np.zeros((2, learner.token_size(shape)))
+    shown, feedback = (rankings[0], tokens[0]), np.empty(shape.k)
+    rank = problem.on_state(kernels.rank, whole, features, feedback, *shown)
+    exploit = problem.on_state(kernels.exploit, halves, features, *shown)
+    explore = problem.on_state(kernels.explore, halves, features, feedback, *shown)
+    updates = [problem.on_state(kernels.update, state, features, *shown, feedback) for state in (whole, halves)]
     for _ in range(problem.ROUNDS):
         uniforms, tokens[:] = rng.random(learner.n_uniforms(shape)), 0
-        learner.kernels.rank(whole, features, uniforms, rankings[0], tokens[0])
-        exploit(halves, features, rankings[1], tokens[1])
+        rank(features, uniforms, rankings[0], tokens[0])
+        exploit(features, rankings[1], tokens[1])
         require(
             np.array_equal(np.sort(rankings[1]), np.arange(problem.M)),
             f"exploit gives {rankings[1]}, which is not a permutation",
         )
-        explore(halves, features, uniforms, rankings[1], tokens[1])
+        explore(features, uniforms, rankings[1], tokens[1])
         require(np.array_equal(*rankings) and np.array_equal(*tokens), "rank is not exploit followed by explore")
         feedback = rng.integers(0, 2, shape.k).astype(np.float64)
-        for state, ranking, token in zip((whole, halves), rankings, tokens, strict=True):
-            learner.kernels.update(state, features, ranking, token, feedback)
+        for update, ranking, token in zip(updates, rankings, tokens, strict=True):
+            update(features, ranking, token, feedback)
 
 
 def any_list_of_its_items(learner: Learner) -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 
+from peekrank._jit import compile_for, pinned
 from peekrank.engine import Agent, problem_shape, simulate
 from peekrank.streams import fixed_items
-from peekrank.types import Decision, Features, Floats, Grades, Ints, Learner, Rounds, Shape
+from peekrank.types import Decision, Features, Floats, Grades, Ints, Learner, Rounds, Shape, State
 
 M, K, ROUNDS = 6, 2, 300
 FEATURES = np.random.default_rng(3).normal(size=(M, 4)).astype(np.float32)
@@ -27,6 +30,15 @@ def shape(learner: Learner) -> Shape:
 def features(learner: Learner) -> Features:
     """Return the features of the items, without columns if the learner uses none."""
     return FEATURES if learner.contextual else FEATURES[:, :0]
+
+
+def on_state(kernel: Callable[..., Any], state: State, *arguments: Any) -> Callable[..., Any]:
+    """Compile a kernel that works on a state, for other arguments of exactly these types.
+
+    The state is passed by its address: code that takes large states apart takes many seconds to compile.
+    """
+    address = pinned(state)
+    return partial(compile_for(kernel, address, *arguments), address)
 
 
 def with_features(learner: Learner, relevance: Grades) -> Rounds:

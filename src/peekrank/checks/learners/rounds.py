@@ -39,14 +39,17 @@ def inputs_stay_as_they_were(learner: Learner) -> None:
     features, ranking = problem.features(learner), np.empty(problem.M, np.int64)
     shape = problem.shape(learner)
     state, rng = learner.init(shape), np.random.default_rng(0)
+    token = np.zeros(learner.token_size(shape))
+    rank = problem.on_state(learner.kernels.rank, state, features, np.empty(0), ranking, token)
+    update = problem.on_state(learner.kernels.update, state, features, ranking, token, np.empty(0))
     for _ in range(problem.ROUNDS):
         uniforms, token = rng.random(learner.n_uniforms(shape)), np.zeros(learner.token_size(shape))
         before = uniforms.copy()
-        learner.kernels.rank(state, features, uniforms, ranking, token)
+        rank(features, uniforms, ranking, token)
         require(np.array_equal(before, uniforms), "rank changes the uniforms passed in")
         feedback = rng.integers(0, 2, shape.k).astype(np.float64)
         copies = ranking.copy(), token.copy(), feedback.copy()
-        learner.kernels.update(state, features, ranking, token, feedback)
+        update(features, ranking, token, feedback)
         for name, old, new in zip(
             ("ranking", "token", "feedback"), copies, (ranking, token, feedback), strict=True
         ):

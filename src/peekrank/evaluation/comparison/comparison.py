@@ -29,7 +29,7 @@ from peekrank.evaluation.comparison.evidence import (
     observe_positions,
     observe_value,
 )
-from peekrank.evaluation.comparison.forecast import Forecast, forecast
+from peekrank.evaluation.comparison.forecast import SUMS, Forecast, add_orders, forecast, forecast_from_sums
 from peekrank.evaluation.comparison.saved import Open, Saved
 from peekrank.evaluation.comparison.settings import Mode, Regression, Settings
 from peekrank.evaluation.comparison.verdict import Check, Verdict, remaining_lists
@@ -108,13 +108,20 @@ class Comparison:
         )
         self._begin(settings)
 
+    @classmethod
+    def from_settings(cls, settings: Settings) -> Comparison:
+        """Begin a comparison with these settings."""
+        comparison = cls.__new__(cls)
+        comparison._begin(settings)
+        return comparison
+
     def _begin(self, settings: Settings) -> None:
         self.settings, self._gains = settings, settings.gains()
         self._key = int(np.random.SeedSequence(settings.seed, spawn_key=(2,)).generate_state(1, np.uint64)[0] >> 1)
         self._subjects: dict[Item, int] = {}
         self._open: dict[int, Open] = {}
         self._shown = self._settled = 0
-        self._evidence = make_evidence(1, float(self._gains.max()))
+        self._evidence, self._planned = make_evidence(1, float(self._gains.max())), np.zeros(SUMS)
         self._weights, self._theta = cache(settings.weights), cache(settings.theta)
         self._space, self._work = cache(make_space), cache(make_work)
 
@@ -126,24 +133,35 @@ class Comparison:
         a, b
             All items in the order of each ranker, the best first. Items are numbers or texts.
         """
+        drawn, included = self.draw(a, b)
+        self._open[self._shown] = drawn
+        while len(self._open) > self.settings.max_open:
+            self.update(next(iter(self._open)), None)
+        n, ranking = len(a), drawn.ranking
+        features = -np.column_stack([np.arange(n), drawn.ranks]).astype(np.float32)
+        decision = Decision(features, ranking, np.zeros(1), included, round=self._shown)
+        return Shown(self._shown, tuple(a[row] for row in ranking.tolist()), included[ranking], decision)
+
+    def draw(self, a: Sequence[Item], b: Sequence[Item]) -> tuple[Open, Floats]:
+        """Draw a list, and return it with its propensities, by rows in the order of a.
+
+        The caller keeps the list until its answers are final and passes it to `observe`, as a service does that
+        has a log.
+        """
         ranks = _ranks(a, b)
         n, settings = len(a), self.settings
         weights, theta, space = self._weights(n), self._theta(n), self._space(n)
-        subject = self._subject(a)
+        subject = self.subjects(a)
         difference, spread, exposure, uniforms = np.empty(n), np.empty(n), np.empty(n), np.empty(n + 1)
         included, ranking = np.empty(n), np.empty(n, np.int64)
+        add_orders(settings.design, weights, theta, ranks, space, np.empty((3, n)), self._planned)
         fill_difference(weights, ranks, difference)
         fill_spread(self._evidence, subject, float(self._gains.max()), spread)
         fill_design(settings.design, difference, ranks, theta, spread, space, exposure)
         fill_uniforms(self._key, self._shown, uniforms)
         arm = draw_list(settings.design, difference, ranks, theta, uniforms, space, exposure, ranking, included)
         self._shown += 1
-        self._open[self._shown] = Open(subject, ranks, exposure, ranking, int(arm), None)
-        while len(self._open) > settings.max_open:
-            self.update(next(iter(self._open)), None)
-        features = -np.column_stack([np.arange(n), ranks]).astype(np.float32)
-        decision = Decision(features, ranking, np.zeros(1), included, round=self._shown)
-        return Shown(self._shown, tuple(a[row] for row in ranking.tolist()), included[ranking], decision)
+        return Open(subject, ranks, exposure, ranking, int(arm), None), included
 
     def update(self, event: int, feedback: ArrayLike | None) -> bool:
         """Add the answers about a list, once. Return whether they count: they do not if the list is closed.
@@ -169,7 +187,7 @@ class Comparison:
         answers = np.full(n, np.nan) if feedback is None else self._check_answers(feedback, n)
         self._open[event] = waiting._replace(answers=answers)
         while self._open and (first := self._open[next(iter(self._open))]).answers is not None:
-            self._settle(first)
+            self.observe(first)
             del self._open[next(iter(self._open))]
         return True
 
@@ -178,6 +196,37 @@ class Comparison:
         for event in [event for event in self._open if event < before]:
             if event in self._open:
                 self.update(event, None)
+
+    def observe(self, list_: Open) -> bool:
+        """Add a list of `draw` whose answers are final to the evidence, and return whether it counts.
+
+        Lists come in the order of their draws.
+        """
+        self._settled += 1
+        answers, settings = list_.answers, self.settings
+        n, seen = len(list_.ranks), min(settings.k, len(list_.ranks))
+        given = np.zeros(seen, bool) if answers is None else ~np.isnan(answers)
+        if not (given.any() if settings.partial else given.all()) or answers is None:
+            return False
+        gain, top, position = np.full(n, np.nan), float(self._gains.max()), np.empty(n, np.int64)
+        position[list_.ranking] = np.arange(n)
+        values = np.interp(answers[given], np.arange(len(self._gains)), self._gains)
+        gain[list_.ranking[:seen][given]] = values
+        weights, theta, clicks = self._weights(n), self._theta(n), bool(settings.examination)
+        difference, work, answered = np.empty(n), self._work(n), int(given.sum())
+        fill_difference(weights, list_.ranks, difference)
+        observe_list(
+            self._evidence, list_.subject, difference, list_.exposure, gain,
+            theta[position] if clicks else np.empty(0), answered, seen, top, float(weights.sum()), work,
+        )  # fmt: skip
+        if settings.mode == "coin":
+            worth = weights[:seen][given] / theta[:seen][given] * seen / answered
+            observe_value(self._evidence, float(worth @ values), list_.arm, 0.0, top * float(worth.sum()))
+        elif not clicks:
+            observe_positions(
+                self._evidence, position, list_.ranks, gain, list_.arm, seen, top, work.predicted
+            )  # fmt: skip
+        return True
 
     def verdict(self) -> Verdict:
         """Return the difference of a and b so far, with its interval and a check of the assumptions."""
@@ -196,36 +245,56 @@ class Comparison:
         check = self._check(float(low), float(high))
         return Verdict(*named, float(mean), float(low), float(high), settings.alpha, error, needed, check)
 
-    def forecast(self, orders: Iterable[tuple[Sequence[Item], Sequence[Item]]]) -> Forecast:
-        """Forecast from pairs of orders how much shorter than an A/B test this comparison can be.
+    def forecast(self, orders: Iterable[tuple[Sequence[Item], Sequence[Item]]] | None = None) -> Forecast:
+        """Forecast from the orders alone how much shorter than an A/B test this comparison can be.
+
+        Parameters
+        ----------
+        orders
+            Pairs of orders, such as those of last week. None: all pairs so far.
 
         >>> from peekrank import DCG, Comparison
         >>> pairs = [(list("abcdefgh"), list("dbcaefgh"))]
         >>> print(Comparison(DCG(3), k=3).forecast(pairs))
         Needs about 0.3 of the lists of an A/B test (0.61 with mode = 'coin'). a and b differ in 100% of the lists.
         """
+        if orders is None:
+            return forecast_from_sums(self._planned)
         return forecast(self.settings, (_ranks(a, b) for a, b in orders))
 
     def dump(self) -> bytes:
         """Serialise the comparison. `load` resumes bit for bit."""
-        state = Saved(self.settings, self._shown, self._settled, list(self._subjects), self._open, self._evidence)
-        return saved.dump(state)
+        items = list(self._subjects)
+        return saved.dump(
+            Saved(self.settings, self._shown, self._settled, items, self._open, self._evidence, self._planned)
+        )
 
     @classmethod
     def load(cls, blob: bytes) -> Comparison:
         """Resume a comparison. Raises ValueError, with the reason, for foreign, damaged or forged bytes."""
-        state, comparison = saved.load(blob), cls.__new__(cls)
-        comparison._begin(state.settings)
+        state = saved.load(blob)
+        comparison = cls.from_settings(state.settings)
         comparison._shown, comparison._settled = state.shown, state.settled
         comparison._subjects = {item: i for i, item in enumerate(state.items)}
-        comparison._open, comparison._evidence = state.open, state.evidence
+        comparison._open, comparison._evidence, comparison._planned = state.open, state.evidence, state.planned
         return comparison
 
     def __repr__(self) -> str:
         """Return the settings and the number of lists."""
         return f"<Comparison of {self.settings.name}: {self._shown} lists, {self._settled} closed>"
 
-    def _subject(self, items: Sequence[Item]) -> Ints:
+    @property
+    def shown(self) -> int:
+        """Number of lists so far."""
+        return self._shown
+
+    def count_items(self, items: Sequence[Item]) -> int:
+        """Return for how many items statistics are kept if a list has these. It is 0 with regression = 'mean'."""
+        if self.settings.regression == "mean":
+            return 0
+        return len(self._subjects) + sum(item not in self._subjects for item in items)
+
+    def subjects(self, items: Sequence[Item]) -> Ints:
         """Return whose answers predict those about each item, and make room for new items."""
         if self.settings.regression == "mean":
             return np.zeros(len(items), np.int64)
@@ -248,33 +317,6 @@ class Comparison:
             kind = "numbers from 0 to 1" if most == 1 else f"whole numbers from 0 to {most}"
             raise ValueError(f"feedback = {text_of(answers.tolist())}: must be {kind}, or NaN")
         return answers
-
-    def _settle(self, list_: Open) -> None:
-        """Add a list whose answers are final to the evidence."""
-        self._settled += 1
-        answers, settings = list_.answers, self.settings
-        n, seen = len(list_.ranks), min(settings.k, len(list_.ranks))
-        given = np.zeros(seen, bool) if answers is None else ~np.isnan(answers)
-        if not (given.any() if settings.partial else given.all()) or answers is None:
-            return
-        gain, top, position = np.full(n, np.nan), float(self._gains.max()), np.empty(n, np.int64)
-        position[list_.ranking] = np.arange(n)
-        values = np.interp(answers[given], np.arange(len(self._gains)), self._gains)
-        gain[list_.ranking[:seen][given]] = values
-        weights, theta, clicks = self._weights(n), self._theta(n), bool(settings.examination)
-        difference, work, answered = np.empty(n), self._work(n), int(given.sum())
-        fill_difference(weights, list_.ranks, difference)
-        observe_list(
-            self._evidence, list_.subject, difference, list_.exposure, gain,
-            theta[position] if clicks else np.empty(0), answered, seen, top, float(weights.sum()), work,
-        )  # fmt: skip
-        if settings.mode == "coin":
-            worth = weights[:seen][given] / theta[:seen][given] * seen / answered
-            observe_value(self._evidence, float(worth @ values), list_.arm, 0.0, top * float(worth.sum()))
-        elif not clicks:
-            observe_positions(
-                self._evidence, position, list_.ranks, gain, list_.arm, seen, top, work.predicted
-            )  # fmt: skip
 
     def _check(self, low: float, high: float) -> Check | None:
         """Return the check of the assumptions, if there are observations."""

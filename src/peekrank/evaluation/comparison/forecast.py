@@ -7,10 +7,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from peekrank.evaluation.comparison.designs import Design, fill_design, fill_difference, make_space
+from peekrank._jit import kernel
+from peekrank.evaluation.comparison.designs import Design, Space, fill_design, fill_difference, make_space
 from peekrank.evaluation.comparison.settings import Settings
 from peekrank.types import Floats, Ints
 
+SUMS = 5
 _A_THIRD = 1 / 3
 
 
@@ -37,28 +39,56 @@ class Forecast(NamedTuple):
         return f"{text}. a and b differ in {self.differ:.0%} of the lists."
 
 
-def forecast(settings: Settings, ranks: Iterable[Ints]) -> Forecast:
-    """Forecast a comparison from the ranks in b of lists in the order of a."""
-    own = coin = plain = 0.0
-    lists = differ = 0
-    for b in ranks:
-        n = len(b)
-        weights, theta, difference = settings.weights(n), settings.theta(n), np.empty(n)
-        fill_difference(weights, b, difference)
-        own += _variance(settings.design, difference, b, theta)
-        coin += _variance(settings.design._replace(union=False), difference, b, theta)
-        seen = theta > 0
-        plain += 4 * float((weights[seen] ** 2 / theta[seen]).sum())
-        lists, differ = lists + 1, differ + bool(difference.any())
-    if lists == 0:
+@kernel
+def add_orders(
+    design: Design, weights: Floats, theta: Floats, ranks: Ints, space: Space, rows: Floats, sums: Floats
+) -> None:
+    """Add a pair of orders to the sums of a forecast.
+
+    Parameters
+    ----------
+    design, weights, theta
+        Configuration, and weight and exposure of each position.
+    ranks
+        Rank in b of each item of a.
+    space
+        Working memory.
+    rows
+        Working memory: three rows as long as `ranks`.
+    sums
+        Variances of the comparison, of the coin and of the A/B test, number of lists, and number of lists in which
+        the orders differ. Modified. They are for gains of variance 1, or for clicks of mean 1.
+    """
+    difference, spread, exposure = rows[0], rows[1], rows[2]
+    fill_difference(weights, ranks, difference)
+    spread[:] = 1.0
+    fill_design(design, difference, ranks, theta, spread, space, exposure)
+    differ = 0
+    for i in range(len(ranks)):
+        both = (theta[i] + theta[ranks[i]]) / 2
+        if difference[i] != 0:
+            differ = 1
+            sums[0] += difference[i] ** 2 / exposure[i] if exposure[i] > 0 else 0.0
+            sums[1] += difference[i] ** 2 / both if both > 0 else 0.0
+        sums[2] += 4 * weights[i] ** 2 / theta[i] if theta[i] > 0 else 0.0
+    sums[3] += 1
+    sums[4] += differ
+
+
+def forecast_from_sums(sums: Floats) -> Forecast:
+    """Return the forecast of `add_orders`. Raises ValueError before the first pair of orders."""
+    own, coin, plain, lists, differ = sums.tolist()
+    if not lists:
         raise ValueError("a forecast needs at least one pair of orders")
     return Forecast(own / plain, coin / plain, differ / lists)
 
 
-def _variance(design: Design, difference: Floats, ranks: Ints, theta: Floats) -> float:
-    """Return the variance of the estimate for gains of variance 1, or of clicks of mean 1."""
-    n = len(ranks)
-    exposure = np.empty(n)
-    fill_design(design, difference, ranks, theta, np.ones(n), make_space(n), exposure)
-    counts = (difference != 0) & (exposure > 0)
-    return float((difference[counts] ** 2 / exposure[counts]).sum())
+def forecast(settings: Settings, ranks: Iterable[Ints]) -> Forecast:
+    """Forecast a comparison from the ranks in b of lists in the order of a."""
+    sums = np.zeros(SUMS)
+    for b in ranks:
+        n = len(b)
+        add_orders(
+            settings.design, settings.weights(n), settings.theta(n), b, make_space(n), np.empty((3, n)), sums
+        )
+    return forecast_from_sums(sums)

@@ -12,6 +12,7 @@ import numpy as np
 from peekrank._util.text import excerpt
 from peekrank._util.untrusted_json import read_json
 from peekrank.evaluation.comparison.evidence import CHECK_SCALE, CHECKS, COUNT, SCALE, TOTALS, Evidence
+from peekrank.evaluation.comparison.forecast import SUMS
 from peekrank.evaluation.comparison.settings import Settings
 from peekrank.kernels.confidence import Bound, Interval
 from peekrank.types import Floats, Ints
@@ -42,6 +43,7 @@ class Saved(NamedTuple):
     items: list[int | str]
     open: dict[int, Open]
     evidence: Evidence
+    planned: Floats  # sums of the forecast
 
 
 def dump(state: Saved) -> bytes:
@@ -63,6 +65,7 @@ def dump(state: Saved) -> bytes:
         "items": state.items,
         "open": [[event, *_plain(waiting)] for event, waiting in state.open.items()],
         "evidence": evidence,
+        "planned": state.planned.tolist(),
     }
     text = json.dumps(about, allow_nan=False).encode()
     return _MAGIC + hashlib.sha256(text).hexdigest().encode() + b"\n" + text
@@ -105,9 +108,9 @@ def _parse(about: Any) -> Saved:
     events = [settled, *waiting, shown + 1]
     if len(waiting) < len(about["open"]) or any(b - a < 1 for a, b in pairwise(events)):
         raise ValueError("its open lists are not in order")
-    if shown - settled != len(waiting) or len(waiting) > settings.max_open:
+    if shown - settled < len(waiting) or len(waiting) > settings.max_open:
         raise ValueError("its open lists do not match its counts")
-    return Saved(settings, shown, settled, items, waiting, evidence)
+    return Saved(settings, shown, settled, items, waiting, evidence, _array(about["planned"], SUMS, 0.0, 1e300))
 
 
 def _open(row: list[Any], settings: Settings, subjects: int) -> Open:

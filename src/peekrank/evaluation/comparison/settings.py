@@ -18,6 +18,7 @@ from peekrank.types import Floats, LinearMeasure, Measure
 Mode = Literal["union", "coin"]
 Regression = Literal["items", "mean"]
 _LONGEST = 2**24
+MAX_GRADE = 30
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class Settings:
     max_open: int = 10_000
 
     def __post_init__(self) -> None:
-        check_int("max_feedback", self.max_feedback, 1, 30)
+        check_int("max_feedback", self.max_feedback, 1, MAX_GRADE)
         learnable(self.measure, self.max_feedback)
         check_int("k", self.k, 1, _LONGEST)
         check_choice("mode", self.mode, Mode)
@@ -79,7 +80,9 @@ class Settings:
     @property
     def name(self) -> str:
         """Return the settings as the column `learner` of a log has them."""
-        return f"{DESIGNED}measure={self.measure},k={self.k},mode={self.mode}"
+        more = f",outside={self.outside:g}" if self.outside else ""
+        more += ",clicks" if self.examination else ""
+        return f"{DESIGNED}measure={self.measure},k={self.k},mode={self.mode}{more}"
 
     def gains(self) -> Floats:
         """Return the gain of each grade, from 0."""

@@ -53,18 +53,26 @@ class Verdict(NamedTuple):
 
     def __str__(self) -> str:
         """Return the verdict in words."""
+        return self.text()
+
+    def text(self, a: str = "a", b: str = "b") -> str:
+        """Return the verdict in words, with names for both rankers."""
         if self.answered == 0:
-            return f"Undecided: no list has answers yet ({pluralize(self.lists, 'list')} shown)."
+            return f"Undecided: no list has answers yet ({pluralize(self.lists, 'list')} closed)."
         level = f"{100 * (1 - self.alpha):g} %"
         ends = f"{self.low:.3g} to {self.high:.3g}"
         counted = f"after {pluralize(self.answered, 'list')} with answers"
         if self.better == "undecided":
-            text = f"Undecided: {self.measure} of a minus b is {self.difference:.3g} ({level}: {ends}) {counted}."
+            text = (
+                f"Undecided: {self.measure} of {a} minus {b} is {self.difference:.3g} ({level}: {ends}) {counted}."
+            )
             if self.remaining is not None:
                 text += f" If that is right, about {self.remaining:,} more are needed."
         else:
-            size = abs(self.difference)
-            text = f"{self.better} is better: {self.measure} differs by {size:.3g} ({level}: {ends}) {counted}."
+            size, better = abs(self.difference), a if self.better == "a" else b
+            low, high = sorted((abs(self.low), abs(self.high)))
+            ends = f"{low:.3g} to {high:.3g}"
+            text = f"{better} is better: {self.measure} differs by {size:.3g} ({level}: {ends}) {counted}."
         if self.check is not None and not self.check.passed:
             text += _ALARMS[self.check.kind]
         return text

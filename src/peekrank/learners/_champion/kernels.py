@@ -181,6 +181,7 @@ def champion_kernels(members: tuple[Kernels, ...]) -> Kernels:
         _fill_propensities,
         counts_rounds=True,
         off_policy=specialise(_off_policy_all, name, _off_policy_in_all=off_policy),
+        inline=False,
     )
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from peekrank._util.validate import check_int
 from peekrank.kernels.exploration import doubt_space
-from peekrank.kernels.pair_table import check_pair_table, pair_table
+from peekrank.kernels.pair_table import PairTable, check_pair_table, pair_table
 from peekrank.kernels.quantiles import check_recent, recent_numbers
 from peekrank.kernels.sorting import sort_space
 from peekrank.kernels.triangular import BLOCK, aligned, panel, row_ends, whole_blocks
@@ -20,6 +20,7 @@ from peekrank.learners.mixed.fit import HIGHEST, LOWEST, LU_PLAIN, LV_START, ren
 from peekrank.learners.mixed.posterior import PRIOR_SLOPE, SCORE_PRIOR
 from peekrank.learners.mixed.ranking import (
     component,
+    fill_effects,
     fill_scores,
     mixture,
     off_policy,
@@ -48,10 +49,11 @@ from peekrank.learners.mixed.state import (
     SQUARES,
     MixedState,
     Model,
+    n_columns,
 )
 from peekrank.measures import DCG, learnable
 from peekrank.measures import measure as measure_named
-from peekrank.types import Features, Floats, Kernels, LinearMeasure, Shape
+from peekrank.types import Explanation, Features, Floats, Ints, Kernels, LinearMeasure, Shape
 
 MAX_COLUMNS = 256  # of the factor: each item that was asked about keeps a row of them
 _MAX_CELLS = 2**24
@@ -271,9 +273,7 @@ class Mixed:
 
     def scores(self, state: MixedState, X: Features) -> Floats:
         """Return the mean gain of each item, for a missing score and no key."""
-        means, rows, used = np.empty(len(X)), np.full(len(X), -1), int(state.items.used[0])
-        items = state.items.pairs[:used, 1]
-        rows[items[items < len(X)]] = np.flatnonzero(items < len(X))  # the table may be read-only and not indexed
+        means, rows = np.empty(len(X)), _rows_of_items(state.items, 0, len(X))
         fill_scores(state, X, rows, np.empty(len(state.x)), means)
         return means
 
@@ -286,6 +286,25 @@ class Mixed:
         set_scores(scratch, scores, np.arange(n))
         added: Floats = state.unit * (scratch.columns @ state.model.w[-2:])
         return added
+
+    def explain(self, state: MixedState, scores: Floats, key: int | None) -> Explanation:
+        """Return the mean gain of each item, and its parts: the average, the score, and effects of item and key.
+
+        Features count as average. The answers are those to the item, also with other keys.
+        """
+        m = len(scores)
+        rows, own = _rows_of_items(state.items, 0, m), np.full(m, -1)
+        if key is not None:
+            own = _rows_of_items(state.cells, key, m)
+        parts = {name: np.zeros(m) for name in ("average", "score", "item", "key")}
+        fill_effects(
+            state, rows, own, -1 if key is None else key, np.empty(len(state.x)), parts["item"], parts["key"]
+        )
+        parts["average"][:] = state.lowest + state.unit * (state.model.w[-OWN_COLUMNS] + 0.5)
+        if not np.isnan(scores).all():
+            parts["score"] = self.gains_from_scores(state, scores)
+        answers = np.where(rows >= 0, state.model.rows[rows, n_columns(state) + NUMBER], 0.0)
+        return Explanation(np.sum(list(parts.values()), axis=0), answers, parts)
 
     def validate_state(self, state: MixedState) -> None:
         """Raise ValueError if a state read from a file is invalid."""
@@ -318,6 +337,14 @@ class Mixed:
 
     def bound(self, shape: Shape, horizon: int) -> None:
         """Return None: what is proved is relative to the app's order (docs/theory/mixed.md)."""
+
+
+def _rows_of_items(table: PairTable, first: int, m: int) -> Ints:
+    """Return the row of each of m items in a table, which may be read-only and not indexed; -1 for none."""
+    pairs, rows = table.pairs[: table.used[0]], np.full(m, -1)
+    mine = np.flatnonzero((pairs[:, 0] == first) & (pairs[:, 1] < m))
+    rows[pairs[mine, 1]] = mine
+    return rows
 
 
 def _check_model(state: MixedState, name: str, model: Model, c: int) -> None:

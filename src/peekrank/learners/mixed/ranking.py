@@ -221,3 +221,18 @@ def fill_scores(s: MixedState, X: Features, rows: Ints, cx: Floats, out: Floats)
         cx[columns - OWN_COLUMNS] = 1
         base, _ = given_weights(s, s.model, rows[item], -1, -1, cx)
         out[item] = s.lowest + s.unit * (base + block_dot(cx, s.model.w) + 0.5)
+
+
+@kernel
+def fill_effects(
+    s: MixedState, rows: Ints, cells: Ints, key: int, cx: Floats, of_item: Floats, of_key: Floats
+) -> None:
+    """Fill in what each item and its cell add to the mean gain, given their rows of sums (-1: no answers)."""
+    for item in range(len(rows)):
+        cx[:] = 0
+        base, _ = given_weights(s, s.model, rows[item], -1, -1, cx)
+        of_item[item] = s.unit * (base + block_dot(cx, s.model.w))
+        if key >= 0:
+            cx[:] = 0
+            base, _ = given_weights(s, s.model, rows[item], cells[item], key, cx)
+            of_key[item] = s.unit * (base + block_dot(cx, s.model.w)) - of_item[item]

@@ -167,6 +167,16 @@ class RankRequest(Message, frozen=True):
         Annotated[list[ItemId], Meta(max_length=MAX_ITEMS)] | None,
         described("Items to leave out of this list, beside those that the slot's rules block."),
     ] = None
+    orders: Annotated[
+        Annotated[
+            list[Annotated[list[ItemId], Meta(min_length=1, max_length=MAX_ITEMS)]],
+            Meta(min_length=2, max_length=2),
+        ]
+        | None,
+        described(
+            "Instead of `items`, for a slot that compares two rankers: the same items in the order of each."
+        ),
+    ] = None
     visitor: Annotated[
         ItemId | None,
         described(
@@ -353,6 +363,46 @@ class Member(Reply, frozen=True):
     ] = None
 
 
+class ComparisonCheck(Reply, frozen=True):
+    """Check of the assumption that answers do not depend on the position, with an anytime interval."""
+
+    kind: Annotated[
+        Literal["A/B", "positions"],
+        described(
+            "A/B: the plain difference between lists in either order, which should agree with the comparison. "
+            "positions: by how much grades of items that the coin put higher exceed predictions: 0 if it holds."
+        ),
+    ]
+    estimate: float
+    low: float
+    high: float
+    passed: bool
+
+
+class Comparison(Reply, frozen=True):
+    """Which of two rankers is better, with an interval that stays valid however often you look."""
+
+    a: Annotated[str, described("Name of the first ranker.")]
+    b: Annotated[str, described("Name of the second ranker.")]
+    mode: Literal["union", "coin"]
+    better: Annotated[str | None, described("Name of the better ranker, or null while the interval contains 0.")]
+    verdict: Annotated[str, described("The verdict in words.")]
+    lists: Annotated[int, described("Lists whose feedback is final.")]
+    answered: Annotated[int, described("Of these, lists that count because their feedback is complete.")]
+    difference: Annotated[float | None, described("Measure per list of the first minus the second ranker.")] = None
+    low: Annotated[float | None, described("Lower end of the 95 % interval.")] = None
+    high: Annotated[float | None, described("Upper end of the 95 % interval.")] = None
+    remaining: Annotated[
+        int | None, described("Further lists that a verdict is likely to need. null if it is there, or unknown.")
+    ] = None
+    check: ComparisonCheck | None = None
+    ratio: Annotated[
+        float | None,
+        described("Expected length of this test, divided by that of an A/B test, by the orders alone."),
+    ] = None
+    forecast: Annotated[str, described("The same in words.")] = ""
+
+
 class Holdout(Reply, frozen=True):
     """How much better the learner is than the app's own order, by a share of the lists that show this order.
 
@@ -435,6 +485,7 @@ class SlotReply(Reply, frozen=True):
         ),
     ] = []
     members: list[Member] = []
+    comparison: Annotated[Comparison | None, described("For a slot that compares two rankers.")] = None
     holdout: Annotated[Holdout | None, described("The holdout, or null if there has been none.")] = None
     alarms: list[Alarm] = []
     minutes: Annotated[list[Minute], described("Traffic of the last hour, latest minute last.")] = []

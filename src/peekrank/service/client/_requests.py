@@ -103,6 +103,7 @@ class Requests:
         defer: bool = False,
         pins: Mapping[int, str] | None = None,
         blocked: Iterable[str] | None = None,
+        orders: tuple[Sequence[str], Sequence[str]] | None = None,
         visitor: str | None = None,
     ) -> ApiRequest[RankReply]:
         """Rank a list: names of items, or a mapping from names to features. By default, all items of the slot.
@@ -110,6 +111,7 @@ class Requests:
         `scores` are the app's own, by item; without `items`, their items are ranked. Raise `score_version` when
         another ranker computes them. `key` is whom or what the list is for. `pins` maps positions to items,
         `blocked` names items to leave out. In a slot with `sticky`, the same `visitor` gets the same order.
+        `orders` are those of both rankers, for a slot that compares.
         """
         body = {
             "event_id": event_id or uuid.uuid4().hex,
@@ -121,6 +123,7 @@ class Requests:
             "baseline": None if baseline is None else list(baseline),
             "pins": None if pins is None else {str(position): name for position, name in pins.items()},
             "blocked": None if blocked is None else list(blocked),
+            "orders": None if orders is None else [list(order) for order in orders],
             "visitor": visitor,
         }
         return _request("POST", f"{_slot(slot)}/rank", RankReply, body)

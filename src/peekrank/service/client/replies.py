@@ -39,6 +39,7 @@ class EventReply:
     grades: dict[str, float | None]
     learned: bool
     deadline: float | None = None
+    ignored: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +92,37 @@ class Member:
     name: str
     role: str
     value: Interval | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonCheck:
+    """Check of the assumption that answers do not depend on the position."""
+
+    kind: str
+    estimate: float
+    low: float
+    high: float
+    passed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Which of two rankers is better."""
+
+    a: str
+    b: str
+    mode: str
+    better: str | None
+    verdict: str
+    lists: int
+    answered: int
+    difference: float | None = None
+    low: float | None = None
+    high: float | None = None
+    remaining: int | None = None
+    check: ComparisonCheck | None = None
+    ratio: float | None = None
+    forecast: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +186,7 @@ class SlotReply:
     value: Interval | None = None
     ranking: list[str] = field(default_factory=list)
     members: list[Member] = field(default_factory=list)
+    comparison: Comparison | None = None
     holdout: Holdout | None = None
     alarms: list[Alarm] = field(default_factory=list)
     minutes: list[Minute] = field(default_factory=list)
@@ -188,6 +221,7 @@ class ProblemReply:
     title: str
     status: int
     detail: str
+    message: str
     field: str | None = None
     retry_after: float | None = None
 

@@ -15,6 +15,7 @@ from peekrank.learners import learner as learner_named
 from peekrank.measures import measure as measure_named
 from peekrank.service.api.limits import MAX_BODY, MAX_FEATURES, MAX_ID, MAX_ITEMS, MAX_LINES, MAX_OPEN
 from peekrank.service.config.address import check_address
+from peekrank.service.config.compare import CompareConfig, check_compare, check_no_learner, parse_compare
 from peekrank.service.config.file import Document, FieldPath, read_document
 from peekrank.service.config.holdout import NO_HOLDOUT, HoldoutConfig, check_holdout, parse_holdout
 from peekrank.service.config.rerank import RerankConfig, check_rerank
@@ -27,6 +28,7 @@ _SECONDS = {"s": 1, "min": 60, "h": 3600, "day": 86400, "days": 86400}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]+)")
 _SLOT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._~-]*")
 _MAX_WINDOW = 366 * 86400.0
+NO_LEARNER = "uniform"  # of a slot that compares; it never ranks
 
 T = TypeVar("T")
 Synchronous = Literal["full", "normal"]
@@ -129,6 +131,9 @@ class SlotConfig:
     ] = "grades"
     seed: Annotated[int, "Random seed. 0 means that the service draws one, and stores it in the log."] = 0
     rules: Annotated[RulesConfig, "Limits on the lists: a table of its own, `[slots.NAME.rules]`."] = NO_RULES
+    compare: Annotated[
+        CompareConfig | None, "Compare two rankers, without a learner: a table of its own, `[slots.NAME.compare]`."
+    ] = None
     holdout: Annotated[
         HoldoutConfig,
         "Share of the lists, such as `0.05`, that show the app's own order: the call's `baseline`, or else its "
@@ -303,6 +308,9 @@ def _slot(document: Document, name: str) -> SlotConfig:
     ranges |= {"max_visitors": (1, 10**6)}
     ranges |= {"features": (0, MAX_FEATURES), "context": (0, MAX_FEATURES), "item_effects": (0, MAX_FEATURES)}
     _check_ranges(document, path, slot, ranges)
+    if slot.compare is not None:
+        check_no_learner(document, path)
+        slot = replace(slot, learner=NO_LEARNER, update="on_close")
     _check_learner(document, path, slot)
     check_slot_rules(document, (*path, "rules"), slot.rules, slot.learner_object, slot.k)
     if slot.holdout.share:
@@ -310,6 +318,8 @@ def _slot(document: Document, name: str) -> SlotConfig:
         check_holdout(document, (*path, "holdout"), learner, high, shadow=shadow)
     _check_window(document, path, slot)
     _check_feedback(document, path, slot)
+    if slot.compare is not None:
+        check_compare(document, path, slot, slot.compare)
     return slot
 
 
@@ -337,6 +347,8 @@ def _check_feedback(document: Document, path: FieldPath, slot: SlotConfig) -> No
         rules = slot.feedback_rules
     except ValueError as error:
         document.fail((*path, "feedback"), str(error))
+    if not rules.whole and slot.compare is not None:
+        document.fail((*path, "feedback"), "a curve is for learners: set compare.examination, and send grades")
     low, high = slot.grade_range
     if rules.rules and not low <= 0 <= rules.max_grade <= high:
         limit = (
@@ -421,6 +433,8 @@ def _value(document: Document, path: FieldPath, value: Any, hint: Any) -> Any:
             document.fail(path, f"must be {' or '.join(map(repr, get_args(hint)))}; {suggestion}")
     elif hint is RulesConfig:
         return parse_slot_rules(document, path)
+    elif hint == CompareConfig | None:
+        return parse_compare(document, path)
     elif hint is HoldoutConfig:
         return parse_holdout(document, path)
     elif hint is float:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 from peekrank.service.config import KeyConfig, LimitsConfig, RerankConfig, ServerConfig, SlotConfig, StoreConfig
+from peekrank.service.config.compare import CompareConfig
 from peekrank.service.config.holdout import HoldoutConfig
 from peekrank.service.config.rules import RulesConfig
 
 TABLES: dict[str, type[Any]] = {
     "[slots.NAME]": SlotConfig,
     "[slots.NAME.rules]": RulesConfig,
+    "[slots.NAME.compare]": CompareConfig,
     "[slots.NAME.rerank]": RerankConfig,
     "[store]": StoreConfig,
     "[server]": ServerConfig,
@@ -49,7 +52,7 @@ def _default(value: Any) -> str:
     if isinstance(value, bool):
         return f"`{str(value).lower()}`"
     if isinstance(value, tuple):
-        return "`[]`"
+        return f"`{json.dumps(value)}`"
     if value is None or isinstance(value, RulesConfig | HoldoutConfig):
         return "none"
     return f'`"{value}"`' if isinstance(value, str) else f"`{value:_}`"

@@ -7,6 +7,8 @@ from collections import deque
 from msgspec import Struct
 
 MINUTE = 60_000_000  # microseconds
+DAY = 1440 * MINUTE
+_DAYS = 400  # active days that are kept
 _HOUR = 60  # minutes
 _PARTS = 32  # cohorts of a feedback window
 
@@ -35,11 +37,30 @@ class Minute(Struct, array_like=True):
     value: float = 0.0
 
 
+class Day(Struct, array_like=True):
+    """Counts of one day (UTC). `value` sums the mean grades of answered events, and `squares` their squares."""
+
+    number: int  # days since 1970
+    ranked: int = 0
+    explored: int = 0
+    answered: int = 0
+    value: float = 0.0
+    squares: float = 0.0
+
+
 class Activity(Struct, array_like=True):
-    """Totals, and the counts of each active minute of the last hour."""
+    """Totals, and the counts of each active minute of the last hour and of the last 400 active days."""
 
     counts: Counts
     minutes: list[Minute]
+    days: list[Day] = []
+
+    def day(self, time: int) -> Day:
+        """Return the counts of a day, which is the latest one or a new one."""
+        number = time // DAY
+        if not self.days or self.days[-1].number != number:
+            self.days = [*self.days[1 - _DAYS :], Day(number)]
+        return self.days[-1]
 
     def minute(self, time: int) -> Minute:
         """Return the counts of a minute, which is the latest one or a new one."""
@@ -50,20 +71,25 @@ class Activity(Struct, array_like=True):
 
     def ranked(self, time: int, *, explored: bool) -> None:
         """Count a ranking."""
-        minute = self.minute(time)
+        minute, day = self.minute(time), self.day(time)
         self.counts.n_ranked += 1
         minute.ranked += 1
+        day.ranked += 1
         if explored:
             self.counts.explored += 1
             minute.explored += 1
+            day.explored += 1
 
     def answered(self, time: int, grades: list[float]) -> None:
         """Count an answered event with its grades."""
-        minute = self.minute(time)
+        minute, day, value = self.minute(time), self.day(time), sum(grades) / len(grades)
         self.counts.n_answered += 1
         self.counts.n_feedback += len(grades)
         minute.answered += 1
-        minute.value += sum(grades) / len(grades)
+        minute.value += value
+        day.answered += 1
+        day.value += value
+        day.squares += value * value
 
 
 class Responses:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from peekrank.engine import Agent
 from peekrank.engine.rules import Rules
 from peekrank.service.config import SlotConfig
+from peekrank.service.config.compare import CompareConfig
 
 
 def new_agent(config: SlotConfig, n_items: int) -> Agent:
@@ -33,4 +35,5 @@ def identity(config: SlotConfig) -> tuple[Any, ...]:
     is_fixed = learner.kernels.set_items is None and not learner.variable_length
     items = config.items if is_fixed else config.max_list_length if learner.variable_length else None
     features = (config.features, config.context, config.features_from, config.item_effects)
-    return config.specification, config.k, config.grade_range, items, *features
+    compare = config.compare and (replace(config.compare, names=CompareConfig.names), config.measure)
+    return config.specification, config.k, config.grade_range, items, *features, compare

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from peekrank.evaluation.jsonl import why_no_propensities
 from peekrank.evaluation.log import ARMS, Log, log_from_records
 from peekrank.service.core.clock import SECOND
+from peekrank.service.core.compared import CLICKS
 from peekrank.service.core.events import State
 from peekrank.service.core.open_events import Event
 from peekrank.service.core.slot_state import SlotState, event_k
@@ -80,7 +81,7 @@ def _row(state: SlotState, event: Event, times: dict[str, int]) -> _Decision:
     rank = np.empty(len(rows), np.int64)
     rank[np.searchsorted(rows, read_numbers(event.shown or body.ranking))] = np.arange(len(rows))
     k = event_k(event)
-    counts = bool(body.share or body.first) and event.status.closed  # as in the service's own analysis
+    counts = bool(body.share or body.first or state.comparison) and event.status.closed  # as in the service itself
     values = state.grades(event, state.config.missing_grade if counts else np.nan)
     top_k = np.searchsorted(rows, ranking[:k]).tolist()
     grades = {
@@ -96,7 +97,7 @@ def _row(state: SlotState, event: Event, times: dict[str, int]) -> _Decision:
     record = {
         "event": event.id,
         "time": event.time / SECOND,
-        "learner": f"{format_spec(state.agent.learner)} @ {state.since}",
+        "learner": f"{_name(state)} @ {state.since}",
         "reason": reason or None,
         "k": k,
         "candidates": [names[row] for row in listed],
@@ -121,15 +122,25 @@ def _row(state: SlotState, event: Event, times: dict[str, int]) -> _Decision:
     )
 
 
+def _name(state: SlotState) -> str:
+    return format_spec(state.agent.learner) if state.comparison is None else state.comparison.settings.name
+
+
 def _reason(state: SlotState, propensities: Floats, is_shown: NDArray[np.bool_]) -> str:
     """Say why a decision cannot be evaluated, or return an empty text."""
     if not len(propensities):
         return why_no_propensities(state.agent.learner) or "the propensities were not known"
+    if state.comparison is not None and state.comparison.settings.examination:
+        return CLICKS
     return "the app showed an item whose propensity was zero" if (propensities[is_shown] == 0).any() else ""
 
 
 def _features(state: SlotState, event: Event) -> list[list[float]] | None:
-    """Return the features of the candidates as the learner saw them."""
+    """Return the features of the candidates as the learner saw them, or minus both ranks for a comparison."""
+    if state.comparison is not None:
+        ranks = np.argsort(read_numbers(event.body.other))
+        orders: list[list[float]] = np.column_stack([-np.arange(len(ranks)), -ranks]).astype(np.float64).tolist()
+        return orders
     if not state.config.features:
         return None
     features: list[list[float]] = state.features(event).tolist()

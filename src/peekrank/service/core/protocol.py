@@ -9,6 +9,7 @@ from typing import Protocol, TypeVar
 from peekrank.service.api import problems
 from peekrank.service.api.messages import EventReply, ItemsReply, SlotReply, StatsReply
 from peekrank.service.core.commands import Command
+from peekrank.service.core.details import Details
 
 Result = TypeVar("Result")
 
@@ -36,6 +37,10 @@ class ServiceProtocol(Protocol):
 
     def slot(self, name: str) -> SlotReply:
         """Return a slot."""
+        ...
+
+    def details(self, slot: str, key: str | None = None) -> Details:
+        """Return details of a slot, with its ranking for a key."""
         ...
 
     def items(self, slot: str, *, after: str = "", limit: int = 100) -> ItemsReply:

@@ -10,6 +10,7 @@ import numpy as np
 from peekrank.service.api import messages
 from peekrank.service.api.messages import EventReply, ItemReply, ItemsReply, RankReply, SlotReply
 from peekrank.service.core.clock import SECOND
+from peekrank.service.core.compared import comparison_reply
 from peekrank.service.core.holdout import holdout_reply
 from peekrank.service.core.open_events import Event
 from peekrank.service.core.slot_state import SlotState
@@ -81,7 +82,7 @@ def slot_reply(state: SlotState) -> SlotReply:
     ]
     return SlotReply(
         name=state.slot,
-        learner=config.learner,
+        learner=config.learner if state.comparison is None else state.comparison.settings.name,
         measure=config.measure,
         k=config.k,
         mode=config.mode,
@@ -101,6 +102,7 @@ def slot_reply(state: SlotState) -> SlotReply:
         open=len(state.open),
         value=state.monitor.value(),
         members=members(state),
+        comparison=comparison_reply(config, state.comparison),
         holdout=holdout_reply(state.holdout, config.holdout.share),
         alarms=alarms(state),
         minutes=minutes,

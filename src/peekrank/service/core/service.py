@@ -32,6 +32,7 @@ from peekrank.service.core.commands import (
     RetireItems,
     SubmitFeedback,
 )
+from peekrank.service.core.details import Details, details
 from peekrank.service.core.reload import Reload
 from peekrank.service.core.replies import event_reply, items_reply, slot_reply
 from peekrank.service.core.slot_manager import SlotManager
@@ -218,6 +219,11 @@ class Service:
         """Return a slot."""
         with self._lock:
             return slot_reply(self._manager.slot(name).state)
+
+    def details(self, slot: str, key: str | None = None) -> Details:
+        """Return details of a slot, with its ranking for a key."""
+        with self._lock:
+            return details(self._manager.slot(slot).state, key)
 
     def items(self, slot: str, *, after: str = "", limit: int = 100) -> ItemsReply:
         """Return one page of the items of a slot, sorted by id, from the first after `after`."""

@@ -18,8 +18,10 @@ from msgspec.structs import replace
 
 from peekrank._jit import compile_for
 from peekrank.engine import Agent
+from peekrank.evaluation.comparison.comparison import Comparison
 from peekrank.kernels.philox import fill_uniforms
 from peekrank.service.config import SlotConfig
+from peekrank.service.core import compared
 from peekrank.service.core.activity import Activity, Responses, no_activity
 from peekrank.service.core.agents import agent_rules, identity, new_agent
 from peekrank.service.core.clock import SECOND
@@ -84,6 +86,7 @@ class SlotState:
         self.settings: Settings | None = None
         self.since = 0  # the record that created the agent
         self._agent: Agent | None = None
+        self.comparison: Comparison | None = None  # if there is one, the agent never ranks
         self.items = Items([])
         self.keys: dict[str, int] = {}  # the learner's number of each key, in the order of their first lists
         self.open = OpenEvents(slot)
@@ -187,6 +190,8 @@ class SlotState:
 
     def _decide(self, request: Ranked) -> _Ranking:
         """Let the learner rank a list. Registers new items, and advances the agent by a round."""
+        if self.comparison is not None:
+            return _Ranking(compared.draw(self.comparison, request), self.comparison.shown, b"", b"")
         for name in request.added:
             self._put(name)
         X, chosen, rows = self._candidates(request)
@@ -360,7 +365,8 @@ class SlotState:
             self.holdout.settle(self.time)
             self._move_to_recent(event)
             first = next(iter(self.open.values()), None)
-            first_open = first.round if first else self.agent.rounds + 1
+            rounds = self.agent.rounds if self.comparison is None else self.comparison.shown
+            first_open = first.round if first else rounds + 1
             self.monitor.advance(first_open, self.time, self.agent.failure)
 
     def _move_to_recent(self, event: Event) -> None:
@@ -395,6 +401,9 @@ class SlotState:
     def _update_agent(self, event: Event) -> None:
         """Update the learner with the feedback on an event, if there is any."""
         grades = self.grades(event, self.config.missing_grade)
+        if self.comparison is not None:
+            event.learned = compared.observe(self.comparison, event.body, grades)
+            return
         if np.isnan(grades).all():
             return
         try:
@@ -472,6 +481,7 @@ class SlotState:
             self.keys = {}
             self.since = self.number
             self.agent = new_agent(body.config, len(self.items))
+            self.comparison = compared.new_comparison(body.config, body.key)
             self.monitor = SlotMonitor(body.config.grade_range, self.name_of)
             self.holdout = SlotHoldout(body.config, self.name_of)
         elif self.agent.rules != agent_rules(body.config):

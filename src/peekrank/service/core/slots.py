@@ -13,9 +13,11 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from peekrank.evaluation.comparison.comparison import Comparison
 from peekrank.service.api import messages, problems
 from peekrank.service.api.messages import ChangedReply, EventReply, RankReply
 from peekrank.service.config import LimitsConfig
+from peekrank.service.core.compared import set_orders
 from peekrank.service.core.events import Step, Trigger, Write, pack_grades, step
 from peekrank.service.core.feedback import parse_grades, parse_shown
 from peekrank.service.core.open_events import Event
@@ -83,6 +85,28 @@ class Slot:
         if len(state.open) >= self.limits.max_open_events:
             raise problems.too_many_open(state.slot, self.limits.max_open_events)
         body = begun or Ranked(digest(request), request.defer, state.config.k)
+        if state.comparison is not None:
+            self._set_orders(state.comparison, body, request)
+        else:
+            self._set_learner_list(body, request, is_rerank=begun is not None)
+        event = request.event_id or secrets.token_urlsafe(12).lstrip("-_") + "0"
+        self._queue(event, state.rank(state.number + 1, self.now, event, body))
+        return rank_reply(state, state.open[event], request)
+
+    def _set_orders(self, comparison: Comparison, body: Ranked, request: messages.RankRequest) -> None:
+        """Set the two orders of a list of a slot that compares."""
+        self._set_list(body, set_orders(body, request))
+        if comparison.count_items(body.names) > self.limits.max_items:
+            hint = "; for items that rarely come back, set compare.regression = 'mean'"
+            raise problems.too_large(f"items of a slot{hint}", self.limits.max_items)
+
+    def _set_learner_list(self, body: Ranked, request: messages.RankRequest, *, is_rerank: bool) -> None:
+        """Set everything that the learner of a slot needs for a list."""
+        state = self.state
+        if request.orders is not None:
+            raise problems.invalid(
+                "orders: this slot has a learner; a slot with a compare table takes orders", "$.orders"
+            )
         items, body.blocked = allowed_items(state, request)
         if state.lists:
             self._set_list(body, items)
@@ -95,15 +119,12 @@ class Slot:
         set_pins(state, body, request)
         self._set_key(body, request.key)
         self._set_context(body, request.context)
-        if state.config.mode == "shadow" or (begun and request.baseline is not None):
+        if state.config.mode == "shadow" or (is_rerank and request.baseline is not None):
             self._set_baseline(body, request.baseline)
         else:
             self._set_holdout(body, request)
             if request.visitor is not None and state.config.sticky:
                 body.visitor = bytes.fromhex(request.visitor)
-        event = request.event_id or secrets.token_urlsafe(12).lstrip("-_") + "0"
-        self._queue(event, state.rank(state.number + 1, self.now, event, body))
-        return rank_reply(state, state.open[event], request)
 
     def _set_list(self, body: Ranked, items: Sequence[str | messages.Item] | None) -> None:
         """Set the items of a list that brings its own."""

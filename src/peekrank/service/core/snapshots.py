@@ -20,7 +20,9 @@ from msgspec import Struct
 
 from peekrank import __version__
 from peekrank.engine import Agent
+from peekrank.evaluation.comparison.comparison import Comparison
 from peekrank.service.core.activity import Activity
+from peekrank.service.core.agents import new_agent
 from peekrank.service.core.holdout import HoldoutSnapshot, SlotHoldout
 from peekrank.service.core.items import Item, Items
 from peekrank.service.core.monitor import MonitorSnapshot, SlotMonitor
@@ -72,7 +74,7 @@ def take_snapshot(state: SlotState) -> Snapshot:
             state.time,
             state.since,
             state.settings,  # type: ignore[arg-type]
-            state.agent.dump(),
+            (state.comparison or state.agent).dump(),
             state.items.known,
             list(state.open.values()),
             state.activity,
@@ -124,7 +126,10 @@ def restore(snapshot: Snapshot) -> SlotState:
     state.since, state.settings, state.activity = saved.since, saved.settings, saved.activity
     state.items, state.jumps = Items(saved.items), saved.jumps
     state.keys = {key: number for number, key in enumerate(saved.keys)}
-    state.agent = Agent.load(saved.agent, saved.settings.config.learner_object)
+    if saved.settings.config.compare is None:
+        state.agent = Agent.load(saved.agent, saved.settings.config.learner_object)
+    else:
+        state.agent, state.comparison = new_agent(saved.settings.config, 0), Comparison.load(saved.agent)
     state.monitor = SlotMonitor.restore(saved.monitor, state.name_of)
     state.open = OpenEvents(snapshot.slot, saved.open)
     state.stays = Stays(saved.stays)

@@ -5,10 +5,14 @@ The page stretches charts to the available width. Therefore all text is in the p
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from html import escape
+from itertools import groupby
+from typing import NamedTuple
 
 from peekrank.service.api.messages import Interval, Minute
+from peekrank.service.core.activity import Day
 
 WIDTH, HEIGHT = 600, 120
 MINUTES = 60
@@ -28,18 +32,24 @@ def traffic(minutes: Sequence[Minute], now: float) -> str:
     True
     """
     recent = [(column, minute) for minute in minutes if (column := _column(minute, now)) is not None]
-    busiest = max((minute.ranked for _, minute in recent), default=0) or 1
-    step = WIDTH / MINUTES
+    ranked, answered = sum(m.ranked for _, m in recent), sum(m.answered for _, m in recent)
+    bars = _bars([(column, minute.ranked, minute.answered) for column, minute in recent], MINUTES)
+    return _svg(f"{ranked:,} lists in the last hour, {answered:,} answered", bars, "bars")
+
+
+def _bars(counts: Sequence[tuple[int, int, int]], columns: int) -> str:
+    """Draw a bar of ranked lists for each column, with the answered ones inside."""
+    busiest = max((ranked for _, ranked, _ in counts), default=0) or 1
+    step = WIDTH / columns
     bars = []
-    for column, minute in recent:
-        for count, kind in ((minute.ranked, "ranked"), (min(minute.answered, minute.ranked), "answered")):
+    for column, ranked, answered in counts:
+        for count, kind in ((ranked, "ranked"), (min(answered, ranked), "answered")):
             height = HEIGHT * count / busiest
             bars.append(
                 f'<rect class="{kind}" x="{column * step + 0.5:.1f}" y="{HEIGHT - height:.1f}" '
                 f'width="{step - 1:.1f}" height="{height:.1f}"/>'
             )
-    ranked, answered = sum(m.ranked for _, m in recent), sum(m.answered for _, m in recent)
-    return _svg(f"{ranked:,} lists in the last hour, {answered:,} answered", "".join(bars), "bars")
+    return "".join(bars)
 
 
 def values(minutes: Sequence[Minute], value: Interval | None, now: float) -> str:
@@ -87,3 +97,77 @@ def _column(minute: Minute, now: float) -> int | None:
     """Return the index of a minute in the last hour, or None. The current minute is the last."""
     column = MINUTES - 1 - int(now // 60 - minute.start // 60)
     return column if 0 <= column < MINUTES else None
+
+
+class Period(NamedTuple):
+    """Some days of a trend: its column, its counts, and the mean value of its answered lists with an interval."""
+
+    column: int
+    ranked: int
+    answered: int
+    mean: float
+    low: float
+    high: float
+
+
+def periods(days: Sequence[Day], now: float, length: int, columns: int) -> list[Period]:
+    """Sum up days to periods of some length, of which the present one is the last column. Weeks begin on Monday.
+
+    >>> days = [Day(3, 9, 0, 2, 1.0, 1.0), Day(4, 1), Day(11, 5, 0, 1, 1.0, 1.0)]
+    >>> [period[:4] for period in periods(days, 11 * 86400.0, 7, 3)]
+    [(0, 9, 2, 0.5), (1, 1, 0, 0.0), (2, 5, 1, 1.0)]
+    """
+
+    def number(day: int) -> int:
+        return (day + 3) // 7 if length == 7 else day
+
+    last = number(int(now // 86400))
+    found = []
+    for which, group in groupby(days, lambda day: number(day.number)):
+        column = columns - 1 - (last - which)
+        if 0 <= column < columns:
+            together = list(group)
+            n, value = sum(day.answered for day in together), sum(day.value for day in together)
+            mean = value / n if n else 0.0
+            deviations = max(0.0, sum(day.squares for day in together) - value * mean)
+            half = 1.96 * math.sqrt(deviations / (n - 1) / n) if n > 1 else 0.0
+            found.append(Period(column, sum(day.ranked for day in together), n, mean, mean - half, mean + half))
+    return found
+
+
+def trend_traffic(found: Sequence[Period], columns: int, unit: str) -> str:
+    """Draw the lists of each period."""
+    label = f"lists per {unit}, {len(found)} {unit}s with lists"
+    return _svg(label, _bars([period[:3] for period in found], columns), "bars")
+
+
+def trend_range(found: Sequence[Period]) -> tuple[float, float]:
+    """Return the smallest and largest value of a trend.
+
+    >>> trend_range([])
+    (0.0, 1.0)
+    """
+    answered = [period for period in found if period.answered]
+    if not answered:
+        return 0.0, 1.0
+    low, high = min(period.low for period in answered), max(period.high for period in answered)
+    room = 0.05 * (high - low) or 0.5
+    return low - room, high + room
+
+
+def trend_values(found: Sequence[Period], columns: int, unit: str) -> str:
+    """Draw the mean value of each period as a line, over its confidence interval."""
+    answered = [period for period in found if period.answered]
+    low, high = trend_range(found)
+    step, scale = WIDTH / columns, HEIGHT / (high - low)
+    body = "".join(
+        f'<rect class="band" x="{period.column * step:.1f}" y="{HEIGHT - (period.high - low) * scale:.1f}" '
+        f'width="{step:.1f}" height="{max((period.high - period.low) * scale, 1):.1f}"/>'
+        for period in answered
+    )
+    points = [f"{(p.column + 0.5) * step:.1f},{HEIGHT - (p.mean - low) * scale:.1f}" for p in answered]
+    if len(points) == 1:  # SVG does not draw a line of one point
+        points.append(f"{(answered[0].column + 0.9) * step:.1f},{points[0].partition(',')[2]}")
+    body += f'<polyline class="curve" points="{" ".join(points)}"/>' if points else ""
+    said = f": {answered[0].mean:.3f} in the first, {answered[-1].mean:.3f} in the last" if answered else ""
+    return _svg(f"value per list by {unit}, {len(answered)} {unit}s with answers{said}", body, "lines")

@@ -9,6 +9,7 @@ from functools import cache
 from hashlib import sha256
 from importlib.resources import files
 from typing import Any, NamedTuple
+from urllib.parse import urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
@@ -17,6 +18,8 @@ from peekrank.service.api.messages import ItemReply, SlotReply, StatsReply
 from peekrank.service.api.openapi import openapi
 from peekrank.service.api.problems import PROBLEM_TYPES
 from peekrank.service.api.routes import ENDPOINTS
+from peekrank.service.core.activity import Day
+from peekrank.service.core.details import Details
 from peekrank.service.dashboard import charts
 
 ITEMS = 100  # items per page
@@ -50,12 +53,56 @@ def card(slot: SlotReply, now: float) -> Card:
     )
 
 
+class Trend(NamedTuple):
+    """The periods of a trend, drawn."""
+
+    unit: str
+    columns: int
+    values: Markup
+    traffic: Markup
+    busiest: int
+    chart_min: float
+    chart_max: float
+
+
+def trends(days: Sequence[Day], now: float) -> list[Trend]:
+    """Draw the last days, and the last weeks if there are several. One day alone is no trend."""
+    drawn = []
+    for unit, length, columns in (("day", 1, 35), ("week", 7, 52)):
+        found = charts.periods(days, now, length, columns)
+        if len(found) < 2:
+            continue
+        low, high = charts.trend_range(found)
+        drawn.append(
+            Trend(
+                unit,
+                columns,
+                Markup(charts.trend_values(found, columns, unit)),  # noqa: S704 - numbers and our own words
+                Markup(charts.trend_traffic(found, columns, unit)),  # noqa: S704
+                max(period.ranked for period in found),
+                low,
+                high,
+            )
+        )
+    return drawn
+
+
 class View(NamedTuple):
-    """How a page is viewed: the service's time, whether the page reloads, and the banner."""
+    """How a page is viewed: the service's time, whether the page reloads, the banner, and the key of a ranking."""
 
     now: float
     live: bool = True
     banner: str = ""
+    key: str | None = None
+
+    def query(self, *, live: bool) -> str:
+        """Return the query of the same page, live or not.
+
+        >>> View(0.0, key="a b").query(live=False), View(0.0).query(live=True)
+        ('?live=no&key=a+b', '?')
+        """
+        fields = ({} if live else {"live": "no"}) | ({} if self.key is None else {"key": self.key})
+        return f"?{urlencode(fields)}"
 
 
 def overview(slots: Sequence[SlotReply], stats: StatsReply | None, reason: str, view: View) -> str:
@@ -64,10 +111,18 @@ def overview(slots: Sequence[SlotReply], stats: StatsReply | None, reason: str, 
     return _render("overview.html", cards=cards, stats=stats, reason=reason, view=view)
 
 
-def slot_page(slot: SlotReply, items: Sequence[ItemReply], view: View) -> str:
-    """Render the page of a slot, with its best items."""
+def slot_page(slot: SlotReply, items: Sequence[ItemReply], details: Details, view: View) -> str:
+    """Render the page of a slot, with its current ranking, its trend and its best items."""
     ordered = sorted(items, key=lambda item: (item.retired, -(item.mean or 0.0), -item.shown, item.id))
-    return _render("slot.html", card=card(slot, view.now), items=ordered[:ITEMS], known=len(items), view=view)
+    return _render(
+        "slot.html",
+        card=card(slot, view.now),
+        items=ordered[:ITEMS],
+        known=len(items),
+        details=details,
+        trends=trends(details.days, view.now),
+        view=view,
+    )
 
 
 def compiling_page(seconds: float, view: View) -> str:
@@ -116,7 +171,7 @@ def policy() -> str:
     """Return the content security policy of a page: only its own style sheet, identified by its hash."""
     digest = base64.b64encode(sha256(style().encode()).digest()).decode()
     return (
-        f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'; "
+        f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'self'; "
         "frame-ancestors 'none'"
     )
 
@@ -131,7 +186,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters.update(
-        inline=_inline, percent=_percent, number=_number, ago=_ago, size=_size, count=_count
+        inline=_inline, percent=_percent, number=_number, ago=_ago, size=_size, count=_count, signed=_signed
     )
     return environment
 
@@ -155,6 +210,16 @@ def _percent(share: float | None) -> str:
 
 def _number(value: float | None) -> str:
     return "–" if value is None else f"{value:.3f}"
+
+
+def _signed(value: float) -> str:
+    """Format an effect.
+
+    >>> _signed(0.1234), _signed(-0.5), _signed(-0.0)
+    ('+0.123', '−0.500', '0.000')
+    """
+    text = f"{abs(value):.3f}"
+    return text if float(text) == 0 else f"{'+' if value > 0 else '−'}{text}"
 
 
 def _count(value: int | None) -> str:

@@ -17,6 +17,7 @@ from peekrank.service.api.limits import MAX_ITEMS
 from peekrank.service.api.messages import ItemReply, SlotReply
 from peekrank.service.api.metrics import stats_and_slots, visible_stats
 from peekrank.service.api.problems import PROBLEM_TYPES
+from peekrank.service.core.details import Details
 from peekrank.service.core.protocol import ServiceProtocol, check_readable
 from peekrank.service.dashboard import pages
 
@@ -25,7 +26,7 @@ def dashboard_routes(service: ServiceProtocol, keys: Keys, clock: Callable[[], f
     """Build the routes. `clock` is the service's time, and `banner` a text at the top of every page."""
 
     def view(request: Request) -> pages.View:
-        return pages.View(clock(), request.query_params.get("live") != "no", banner)
+        return pages.View(clock(), request.query_params.get("live") != "no", banner, _key(request))
 
     async def overview(request: Request, key: Key) -> Response:
         if (seconds := seconds_compiling()) is not None:  # the service is locked meanwhile
@@ -40,8 +41,9 @@ def dashboard_routes(service: ServiceProtocol, keys: Keys, clock: Callable[[], f
         key.check_slot(name)
         if (seconds := seconds_compiling()) is not None:
             return _html(pages.compiling_page(seconds, view(request)))
-        reply, items = await asyncio.to_thread(_slot_and_items, service, name)
-        return _html(pages.slot_page(reply, items, view(request)))
+        shown = view(request)
+        reply, items, details = await asyncio.to_thread(_read_slot, service, name, shown.key)
+        return _html(pages.slot_page(reply, items, details, shown))
 
     async def problem(request: Request, _: Key) -> Response:
         kind = request.path_params["kind"]
@@ -60,10 +62,15 @@ def dashboard_routes(service: ServiceProtocol, keys: Keys, clock: Callable[[], f
     ]
 
 
-def _slot_and_items(service: ServiceProtocol, name: str) -> tuple[SlotReply, list[ItemReply]]:
+def _key(request: Request) -> str | None:
+    """Return the key of the ranking that a page shows. An empty field of a form is none."""
+    return request.query_params.get("key") or None
+
+
+def _read_slot(service: ServiceProtocol, name: str, key: str | None) -> tuple[SlotReply, list[ItemReply], Details]:
     check_readable(service)
-    slot = service.slot(name)
-    return slot, [] if slot.items is None else service.items(name, limit=MAX_ITEMS).items
+    slot, details = service.slot(name), service.details(name, key)
+    return slot, [] if slot.items is None else service.items(name, limit=MAX_ITEMS).items, details
 
 
 def _html(page: str) -> Response:

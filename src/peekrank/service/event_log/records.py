@@ -83,6 +83,8 @@ class Ranked(Struct, array_like=True):
     first: int = 0  # record of the visitor's first visit, whose order this list repeats; 0 if it repeats none
     whole: bool = False  # whether it has the same items as that one
     version: int = -1  # of the scores; -1 if the call had none
+    other: bytes = b""  # uint32, the second order of a comparison, as indices into `names`, which have the first
+    exposure: bytes = b""  # float64, probability that each item of a comparison is looked at, for clicks
 
     @property
     def explored(self) -> bool:
