@@ -55,7 +55,7 @@ def test_the_suite_runs_with_every_python_that_is_promised() -> None:
     low, high = (int(part.split(".")[1]) for part in re.findall(r"3\.\d+", PROJECT["project"]["requires-python"]))
     assert [int(version.split(".")[1]) for version in min_propensity] == list(range(low, high))
     assert {job["steps"][-1]["run"].split()[1] for name, job in jobs.items() if name != "smoke"} == {
-        "test", "portable", "minimum",
+        "test", "portable", "minimum", "recipes",
     }  # fmt: skip
 
 
