@@ -98,7 +98,7 @@ def test_the_betting_paper_has_one_date() -> None:
 
 
 def test_the_table_of_formats_is_that_of_the_code() -> None:
-    table = dict(re.findall(r"^\| ([a-z ]+) \(.*\) \| (\d+) \|", (ROOT / "docs/releases.md").read_text(), re.M))
+    table = dict(re.findall(r"^([a-z ]+) \(.*\) \| (\d+) \|", (ROOT / "docs/releases.md").read_text(), re.M))
     assert table == {
         "saved agent": str(serialization._FORMAT),
         "model": str(model._FORMAT),

@@ -35,10 +35,10 @@ def cells() -> list[tuple[str, str, str, str]]:
     for line in PAGE.read_text().splitlines():
         if named := re.match(r'With `update = "(\w+)"', line):
             learn = named[1]
-        row = [cell.strip() for cell in line.strip("|").split("|")]
+        row = line.split(" | ")
         if row[0] == "state":
             calls = row[1:]
-        elif line.startswith("| ") and learn:
+        elif len(row) > 1 and learn:
             found += [(learn, row[0], call, cell) for call, cell in zip(calls, row[1:], strict=True)]
     return found
 
