@@ -9,7 +9,7 @@ READY := $(VENV)/.ready
 
 QUICK := -m 'not slow and not browser and not ray'
 
-.PHONY: demo test check lint types imports tests recipes site portable coverage notebooks stub format bench fuzz mutants kills faults flips failover minimum dist lock clean
+.PHONY: demo test check lint types imports tests recipes site portable coverage notebooks stub typescript format bench fuzz mutants kills faults flips failover minimum dist lock clean
 
 demo: $(RUNS)  ## set up, rank ten items from one answer per round, write peekrank-demo/report.html
 	@echo 'Running $(BIN)/peekrank demo; the first time, it compiles its learners'
@@ -81,6 +81,11 @@ notebooks: $(READY)  ## execute docs/notebooks anew, and store what comes out
 
 stub: $(READY)  ## write src/peekrank/__init__.pyi anew after a change of what is public
 	$(BIN)/python scripts/stub.py
+
+# Needs Node.
+typescript: $(READY)  ## make the types of clients/typescript anew after a change of the API
+	$(BIN)/python -c 'import json; from peekrank.service.api.openapi import openapi; print(json.dumps(openapi()))' > clients/typescript/openapi.json
+	cd clients/typescript && npm ci --no-audit --no-fund && npm run types && npm run build
 
 format: $(READY)
 	$(BIN)/ruff check --fix

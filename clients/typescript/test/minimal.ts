@@ -1,10 +1,8 @@
 // Minimal calls and arithmetic with replies. It must compile against the schema, and run against a service.
 import createClient from "openapi-fetch";
-import type { components, paths } from "./schema.js";
+import type { components, paths } from "../src/schema.js";
 
-declare const process: { argv: string[] };
-
-const client = createClient<paths>({ baseUrl: process.argv[2] ?? "" });
+const client = createClient<paths>({ baseUrl: process.argv[2] ?? "", headers: { authorization: `Bearer ${process.argv[3]}` } });
 
 function ok<Data>(reply: { data?: Data; error?: unknown }): Data {
   if (reply.data === undefined) throw new Error(JSON.stringify(reply.error));
