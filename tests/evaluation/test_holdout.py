@@ -118,10 +118,17 @@ def test_intervals_cover_if_visitors_come_again_and_again() -> None:
             likes, held = int(rng.integers(2)), bool(rng.random() < 0.5)
             seen = np.array([int(held)])
             visits = [(seen, np.array([float(likes == held)]))] * int(rng.integers(1, 6))
-            case: Any = (["a", "b"], np.array([1.0, -1.0]), np.array([0.5, 0.5]), np.array([1.0]), 0.5)
-            clusters.observe(*case, visits, held=held)
+            case: dict[str, Any] = {
+                "names": ["a", "b"],
+                "difference": np.array([1.0, -1.0]),
+                "propensity": np.array([0.5, 0.5]),
+                "weights": np.array([1.0]),
+                "share": 0.5,
+                "held": held,
+            }
+            clusters.observe(visits=visits, **case)
             for visit in visits:
-                alone.observe(*case, [visit], held=held)
+                alone.observe(visits=[visit], **case)
             if visitor % 10 == 9:
                 for i, evidence in enumerate((clusters, alone)):
                     _, low, high = evidence.verdict(DCG()).difference

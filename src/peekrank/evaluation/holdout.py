@@ -121,7 +121,7 @@ def make_gains(measure: LinearMeasure, low: float, high: float, *, whole: bool) 
 
 
 @kernel
-def _observe(
+def observe_cluster(
     difference: Floats,
     propensity: Floats,
     predicted: Floats,
@@ -176,7 +176,7 @@ def _observe(
 
 
 @kernel
-def _observe_plain(
+def observe_plain(
     weights: Floats,
     gains: Floats,
     visits: int,
@@ -264,9 +264,11 @@ class HoldoutEvidence:
         average = min(float(self.overall[0] / self.overall[1]), self.span)
         predicted = np.minimum((self.sums[subject] + average) / (self.counts[subject] + 1), self.span)
         rows, gains = (np.concatenate(parts) for parts in zip(*visits, strict=True))
-        arguments = (self.totals, self.difference, self._space)
-        _observe(difference, propensity, predicted, self.span, len(weights), rows, gains, len(visits), *arguments)
-        _observe_plain(weights, gains, len(visits), self.span, share, int(held), self.totals, self.plain)
+        observe_cluster(
+            difference, propensity, predicted, self.span, len(weights), rows, gains, len(visits), self.totals,
+            self.difference, self._space,
+        )  # fmt: skip
+        observe_plain(weights, gains, len(visits), self.span, share, int(held), self.totals, self.plain)
         np.add.at(self.sums, subject[rows], gains)
         np.add.at(self.counts, subject[rows], 1.0)
         self.overall[0] += gains.sum()

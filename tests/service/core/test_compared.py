@@ -224,7 +224,11 @@ def test_new_settings_start_from_scratch_but_new_names_do_not(tmp_path: Path) ->
     it, clock = service(tmp_path, slot(UNION))
     live(it, clock, 0, 60)
     it.close()
-    for text, kept in ((UNION.replace("'new'", "'newer'"), True), (UNION + "mode = 'coin'", False)):
+    for text, kept in (
+        (UNION.replace("'new'", "'newer'"), True),
+        (UNION.replace("seed", "alpha = 0.01\nseed"), True),
+        (UNION + "mode = 'coin'", False),
+    ):
         again = Service(
             it.config.__class__((slot(text),), store=it.config.store, limits=it.config.limits), clock=clock
         )
@@ -232,4 +236,5 @@ def test_new_settings_start_from_scratch_but_new_names_do_not(tmp_path: Path) ->
         found = again.slot("home").comparison
         assert found is not None
         assert (found.lists > 0) == kept
+        assert found.alpha == (0.01 if "alpha" in text else 0.05)
         again.close()

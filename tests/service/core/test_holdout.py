@@ -241,6 +241,7 @@ def test_the_own_order_is_the_baseline_or_the_configured_one_or_that_of_the_call
         ("holdout = 0.1\nmode = 'shadow'", "remove mode"),
         ("holdout = 0.1\nlearner = 'thompson'", "thompson cannot have a holdout"),
         ("sticky = '1 week'", "must be a time"),
+        ("alpha = 0.0", "must be a probability between 0 and 1"),
         ("sticky = '1 day'\nlearner = 'blockftrl'\nitems = ['a', 'b']", "lists that it showed before"),
     ],
 )
@@ -265,6 +266,14 @@ def test_a_holdout_finds_the_better_order(tmp_path: Path) -> None:
     assert 0.4 < told.difference.low < 0.7 < told.difference.high
     assert told.difference.high - told.difference.low < told.two_samples.high - told.two_samples.low
     it.close()
+    again, _ = service(tmp_path, holdout=HoldoutConfig(0.2), k=1, alpha=0.005)  # wider, from the same evidence
+    wider = again.slot("home").holdout
+    assert wider is not None
+    assert wider.difference is not None
+    assert (wider.alpha, wider.lists, wider.difference.mean) == (0.005, told.lists, told.difference.mean)
+    assert wider.difference.low < told.difference.low < told.difference.high < wider.difference.high
+    assert "(99.5 %:" in wider.verdict
+    again.close()
 
 
 def test_the_value_of_a_log_counts_each_visitor_once(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import NamedTuple
 
@@ -83,7 +84,7 @@ class Comparison:
     >>> liked = {"tea": 0.9, "milk": 0.6, "rice": 0.5, "soup": 0.2}
     >>> for visit in range(200):
     ...     shown = comparison.rank(["tea", "milk", "rice", "soup"], ["soup", "milk", "rice", "tea"])
-    ...     comparison.update(shown.event, [rng.random() < liked[item] for item in shown.items[:3]])
+    ...     counts = comparison.update(shown.event, [rng.random() < liked[item] for item in shown.items[:3]])
     >>> comparison.verdict().better
     'a'
     """
@@ -261,6 +262,10 @@ class Comparison:
         if orders is None:
             return forecast_from_sums(self._planned)
         return forecast(self.settings, (_ranks(a, b) for a, b in orders))
+
+    def set_alpha(self, alpha: float) -> None:
+        """Change the error probability of the interval, on which neither lists nor evidence depend."""
+        self.settings = replace(self.settings, alpha=alpha)
 
     def dump(self) -> bytes:
         """Serialise the comparison. `load` resumes bit for bit."""

@@ -95,7 +95,7 @@ class Settings:
         >>> from peekrank import DCG
         >>> Settings(DCG(2), k=2).weights(3).round(2)
         array([1.  , 0.63, 0.  ])
-        >>> Settings(DCG(), k=2).weights(3)
+        >>> Settings(DCG(), k=2).weights(4)
         Traceback (most recent call last):
         ValueError: dcg distinguishes positions below k = 2, ... use dcg@2, or outside > 0
         """

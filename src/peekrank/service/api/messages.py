@@ -390,8 +390,9 @@ class Comparison(Reply, frozen=True):
     lists: Annotated[int, described("Lists whose feedback is final.")]
     answered: Annotated[int, described("Of these, lists that count because their feedback is complete.")]
     difference: Annotated[float | None, described("Measure per list of the first minus the second ranker.")] = None
-    low: Annotated[float | None, described("Lower end of the 95 % interval.")] = None
-    high: Annotated[float | None, described("Upper end of the 95 % interval.")] = None
+    low: Annotated[float | None, described("Lower end of the interval.")] = None
+    high: Annotated[float | None, described("Upper end of the interval.")] = None
+    alpha: Annotated[float, described("Probability that the interval is ever wrong.")] = 0.05
     remaining: Annotated[
         int | None, described("Further lists that a verdict is likely to need. null if it is there, or unknown.")
     ] = None
@@ -414,6 +415,7 @@ class Holdout(Reply, frozen=True):
     held: Annotated[int, described("Of these, lists in the app's own order.")]
     better: Literal["learner", "own", "undecided"]
     verdict: Annotated[str, described("The result in words.")]
+    alpha: Annotated[float, described("Probability that either interval is ever wrong.")] = 0.05
     difference: Annotated[
         Interval | None,
         described("Value per list, of the first k positions: learner minus own order. null before the first."),

@@ -119,6 +119,7 @@ class Comparison:
     difference: float | None = None
     low: float | None = None
     high: float | None = None
+    alpha: float = 0.05
     remaining: int | None = None
     check: ComparisonCheck | None = None
     ratio: float | None = None
@@ -155,6 +156,7 @@ class Holdout:
     held: int
     better: str
     verdict: str
+    alpha: float = 0.05
     difference: Interval | None = None
     two_samples: Interval | None = None
     agrees: bool = True

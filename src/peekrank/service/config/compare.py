@@ -46,7 +46,7 @@ class CompareConfig:
         """Return the settings of the comparison in a slot. Raises ValueError if they are invalid."""
         return Settings(
             slot.measure_object, slot.k, self.mode, self.outside, self.examination, slot.max_grade, self.partial,
-            self.regression, seed=seed,
+            self.regression, slot.alpha, seed,
         )  # fmt: skip
 
 

@@ -139,6 +139,10 @@ class SlotConfig:
         "Share of the lists, such as `0.05`, that show the app's own order: the call's `baseline`, or else its "
         "items by score or as listed. `{ share = 0.05, order = [...] }` sets the order here.",
     ] = NO_HOLDOUT
+    alpha: Annotated[
+        float,
+        "Error probability of the verdict of a holdout or a comparison. Divide it among slots.",
+    ] = 0.05
     sticky: Annotated[
         float,
         "How long the same `visitor` gets the order of the first visit, for example `1 day`. 0 means never.",
@@ -308,6 +312,8 @@ def _slot(document: Document, name: str) -> SlotConfig:
     ranges |= {"max_visitors": (1, 10**6)}
     ranges |= {"features": (0, MAX_FEATURES), "context": (0, MAX_FEATURES), "item_effects": (0, MAX_FEATURES)}
     _check_ranges(document, path, slot, ranges)
+    if not 0 < slot.alpha < 1:
+        document.fail((*path, "alpha"), "must be a probability between 0 and 1, for example 0.05")
     if slot.compare is not None:
         check_no_learner(document, path)
         slot = replace(slot, learner=NO_LEARNER, update="on_close")

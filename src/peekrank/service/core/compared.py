@@ -92,6 +92,7 @@ def comparison_reply(config: SlotConfig, comparison: Comparison | None) -> messa
         difference=_known(verdict.difference),
         low=_known(verdict.low),
         high=_known(verdict.high),
+        alpha=verdict.alpha,
         remaining=verdict.remaining,
         check=None
         if check is None

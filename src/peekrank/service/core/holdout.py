@@ -70,6 +70,7 @@ class SlotHoldout:
         self.since = 0  # when the two intervals first contradicted each other
         self._pending: dict[int, Cluster] = {}
         self._stride = 1
+        self.alpha = config.alpha
         self._measure = measure_of(config.learner_object)
         self._gains = _gains(config, self._measure)
         self.evidence = HoldoutEvidence(self._gains.span)
@@ -156,7 +157,7 @@ class SlotHoldout:
 
     def verdict(self) -> HoldoutVerdict:
         """Return the result so far."""
-        return self.evidence.verdict(self._measure)
+        return self.evidence.verdict(self._measure, self.alpha)
 
     def snapshot(self) -> HoldoutSnapshot | None:
         """Return the state, or None if there has been no holdout."""
@@ -223,6 +224,7 @@ def holdout_reply(holdout: SlotHoldout, share: float) -> messages.Holdout | None
         verdict.held,
         verdict.better,
         str(verdict),
+        verdict.alpha,
         estimate,
         plain,
         agrees=verdict.agrees,

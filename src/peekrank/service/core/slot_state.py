@@ -486,6 +486,9 @@ class SlotState:
             self.holdout = SlotHoldout(body.config, self.name_of)
         elif self.agent.rules != agent_rules(body.config):
             self.agent.rules = agent_rules(body.config)
+        self.holdout.alpha = body.config.alpha
+        if self.comparison is not None:
+            self.comparison.set_alpha(body.config.alpha)
         for name in body.config.items:
             if self.items.number(name) is None and not self.lists:
                 self._put(name)
