@@ -85,7 +85,7 @@ def test_neighbouring_pairs_are_counted_up_to_symmetry(name: str, m: int) -> Non
 
 
 def test_a_disagreement_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(game_command, "theorem_of", lambda *_: Verdict(Rate.LINEAR, "theorem", "a slip"))
+    monkeypatch.setattr(game_command, "feedback_theorem", lambda *_: Verdict(Rate.LINEAR, "theorem", "a slip"))
     done = peekrank("game", "dcg", "--m", "2", "--k", "1")
     assert done.exit_code == 2
     assert "the theorem gives T, the definitions give sqrt(T)" in done.output

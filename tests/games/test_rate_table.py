@@ -82,7 +82,7 @@ def test_rows_are_flat() -> None:
 
 
 def test_a_disagreement_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "theorem_of", lambda *_: Verdict(Rate.LINEAR, "theorem", "a slip"))
+    monkeypatch.setattr(module, "feedback_theorem", lambda *_: Verdict(Rate.LINEAR, "theorem", "a slip"))
     with pytest.raises(
         ArithmeticError, match=r"dcg, m = 2, k = 1, .* theorem gives T, the definitions give sqrt\(T\)"
     ):

@@ -12,6 +12,7 @@ import numpy as np
 
 from peekrank import learners, registry
 from peekrank.advice import benchmarks
+from peekrank.games.feedback import Feedback
 from peekrank.games.minimax import rate_of
 from peekrank.games.rates import Rate, Verdict
 from peekrank.learners._shared import constants, position_weights
@@ -30,6 +31,13 @@ class Problem(NamedTuple):
     k: int
     horizon: int | None
     grades: int
+    feedback: Feedback = "answers"
+
+    @property
+    def has_answers(self) -> bool:
+        """Whether feedback is the relevance of each of the first k items, which learners need."""
+        alone = self.feedback == "sum" or (self.feedback in ("first", "any") and self.grades == 2)
+        return self.feedback == "answers" or (self.k == 1 and alone)
 
     @property
     def shape(self) -> Shape:
@@ -39,7 +47,7 @@ class Problem(NamedTuple):
     @property
     def verdict(self) -> Verdict:
         """Rate of the ranking game."""
-        return rate_of(self.measure, self.m, self.k, self.grades)
+        return rate_of(self.measure, self.m, self.k, self.grades, self.feedback)
 
     @property
     def benchmark(self) -> tuple[str, int]:
@@ -71,6 +79,8 @@ def choose(p: Problem) -> Choice | None:
 
     It is a learner of finite games only if no other fits.
     """
+    if not p.has_answers:
+        return None
     best = _best_of(_scalable(), p) or _best_of(learners.FINITE, p)
     if best is None:
         return None

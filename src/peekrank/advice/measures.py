@@ -11,8 +11,8 @@ from peekrank._util.extras import MissingExtraError
 from peekrank._util.text import pluralize
 from peekrank._util.validate import check_int
 from peekrank.advice import benchmarks
+from peekrank.advice.changes import MAX_HORIZON, Change, changes, number_text
 from peekrank.advice.choice import (
-    Choice,
     Problem,
     choose,
     choose_for_stationary,
@@ -20,51 +20,19 @@ from peekrank.advice.choice import (
     informative_from_round,
     is_informative,
     mean_loss,
-    smallest,
 )
 from peekrank.games.ceilings import factor_ceiling
+from peekrank.games.feedback import MEANINGS as FEEDBACK
+from peekrank.games.feedback import Feedback, check_feedback
 from peekrank.games.lower_bounds import lower_bound
 from peekrank.games.rates import Rate, Verdict
 from peekrank.learners.champion import Champion
-from peekrank.measures import (
-    DCG,
-    ERR,
-    NDCG,
-    RBP,
-    AUCLoss,
-    AveragePrecision,
-    Hit,
-    PairwiseLoss,
-    Precision,
-    Recall,
-    ReciprocalRank,
-    SumLoss,
-)
 from peekrank.measures import measure as measure_named
 from peekrank.measures.sanity import prefers_relevant_first
 from peekrank.spec import format_spec
 from peekrank.types import Learner, Measure
 
 _ALL = 0.9999  # a larger share of the best is not worth a sentence
-_MAX_HORIZON = 10**12  # that learners accept
-
-
-class Change(NamedTuple):
-    """A similar but easier problem, with its rate and bound.
-
-    The bound is None if no learner has one or if it is vacuous.
-    """
-
-    what: str
-    rate: Rate | None
-    bound: float | None
-    measure: str
-    k: int
-    horizon: int | None
-
-    def __str__(self) -> str:
-        bound = "" if self.bound is None else f", regret at most {_number(self.bound)}"
-        return f"{self.what}: rate {self.rate or 'unknown'}{bound}"
 
 
 class Evidence(NamedTuple):
@@ -120,6 +88,8 @@ class Advice:
         Queries without relevant items are skipped.
     lower_bound
         Expected regret that no learner can avoid on some i.i.d. relevance, if a theorem gives it for `horizon`.
+    feedback
+        Kind of feedback on the first k items.
     """
 
     measure: str
@@ -139,6 +109,7 @@ class Advice:
     changes: tuple[Change, ...] = ()
     factor_ceiling: float | None = None
     lower_bound: float | None = None
+    feedback: Feedback = "answers"
 
     @property
     def vacuous(self) -> bool:
@@ -161,12 +132,19 @@ class Advice:
                 )
         elif rate is Rate.ZERO:
             notes.append("all rankings have the same value: show any")
-        if self.learner is None and rate not in (Rate.LINEAR, Rate.ZERO):
+        if self.feedback in ("sum", "any") and self.k > 1 and rate is not Rate.ZERO:
+            notes.append(f"one number for all {self.k:,} items is not an answer for each: do not copy it to them")
+        if self.feedback != "answers" and self.learner is None and rate not in (Rate.LINEAR, Rate.ZERO):
+            notes.append(
+                "all learners need an answer for each item, but up to four items a learner of finite games learns "
+                "from this feedback (docs/games/feedback.md)"
+            )
+        elif self.learner is None and rate not in (Rate.LINEAR, Rate.ZERO):
             notes.append(f"no learner of this package fits {self.measure} at k = {self.k:,}")
         if rate and self.guarantee and self.guarantee.exponent > rate.exponent:
             notes.append(f"the game allows {rate}, but this learner guarantees only {self.guarantee}")
         if self.vacuous and self.max_regret is not None:
-            notes.append(f"the bound is vacuous: no learner can lose more than {_number(self.max_regret)}")
+            notes.append(f"the bound is vacuous: no learner can lose more than {number_text(self.max_regret)}")
             notes.append(
                 f"it is informative from about {pluralize(self.informative_from, 'round')} on"
                 if self.informative_from
@@ -193,14 +171,15 @@ class Advice:
         rate, basis, reason = self.verdict
         lines = [
             ("problem", f"{self.measure}, {size}, grades 0 to {self.grades - 1}"),
+            *([("feedback", FEEDBACK[self.feedback])] if self.feedback != "answers" else []),
             ("rate", f"{rate or 'unknown'} ({basis}): {reason}"),
             *self._learners(),
         ]
         if self.learner is not None:
             lines.append(("guarantee", self._guarantee_text()))
         if self.lower_bound is not None:
-            limit = f"some i.i.d. relevance costs every learner a regret of at least {_number(self.lower_bound)}"
-            lines.append(("limit", f"{limit} (docs/theory/lower-bounds.md)"))
+            lowest = number_text(self.lower_bound)
+            lines.append(("limit", f"no learner can guarantee less than {lowest} (docs/theory/lower-bounds.md)"))
         measured = (("benchmark", self._stream_text()), ("few answers", self._response_rate_text()))
         lines += [(label, text) for label, text in measured if text]
         lines += [("note", note) for note in self.notes]
@@ -228,7 +207,8 @@ class Advice:
         """Describe the bound of the learner."""
         limit = "regret grows at most as"
         if self.bound is not None and self.max_regret is not None:
-            limit = f"regret at most {_number(self.bound)} of {_number(self.max_regret)} possible, growing as"
+            most, possible = number_text(self.bound), number_text(self.max_regret)
+            limit = f"regret at most {most} of {possible} possible, growing as"
         guarantee = f"in every case, {limit} {self.guarantee}"
         if self.stationary is None or self.stationary == self.learner:
             return guarantee
@@ -259,7 +239,14 @@ class Advice:
         return "\n".join(f"{label}: {text}" for label, text in self.rows)
 
 
-def advise(measure: str | Measure, m: int, k: int, horizon: int | None = None, grades: int = 2) -> Advice:
+def advise(
+    measure: str | Measure,
+    m: int,
+    k: int,
+    horizon: int | None = None,
+    grades: int = 2,
+    feedback: Feedback = "answers",
+) -> Advice:
     """Predict how regret grows for a problem, choose a learner, and suggest changes that would help.
 
     The choice rests on proofs and measurements: the best guaranteed rate first, then the smallest loss on
@@ -278,6 +265,8 @@ def advise(measure: str | Measure, m: int, k: int, horizon: int | None = None, g
         Number of rounds, or None if it is unknown. The bound is a number only if the horizon is known.
     grades
         Number of relevance grades, 0 to grades - 1.
+    feedback
+        Kind of feedback on the first k items: "answers", "order", "choice", "first", "sum" or "any".
 
     >>> advice = advise("dcg", m=10, k=1, horizon=100_000)
     >>> advice.stationary, advice.learner, round(advice.bound), advice.vacuous
@@ -291,15 +280,17 @@ def advise(measure: str | Measure, m: int, k: int, horizon: int | None = None, g
     check_int("m", m, 1, 10**8)
     check_int("k", k, 1, m)
     if horizon is not None:
-        check_int("horizon", horizon, 1, _MAX_HORIZON)
+        check_int("horizon", horizon, 1, MAX_HORIZON)
     check_int("grades", grades, 2, 256)
     if not prefers_relevant_first(parsed, int(m), int(grades) - 1):
         raise ValueError(
             f"{parsed} rewards rankings without the most relevant items on top, where all learners put them: its "
             "weights must not increase with the position, and its gains must not decrease with relevance"
         )
-    p = Problem(parsed, int(m), int(k), horizon if horizon is None else int(horizon), int(grades))
+    rounds = horizon if horizon is None else int(horizon)
+    p = Problem(parsed, int(m), int(k), rounds, int(grades), check_feedback(feedback))
     advice = Advice(str(parsed), p.m, p.k, p.horizon, p.grades, p.verdict, factor_ceiling=_ceiling(p))
+    advice = replace(advice, feedback=p.feedback)
     choice = choose(p)
     if choice is not None:
         stationary = None if p.verdict.rate is Rate.ZERO else choose_for_stationary(p)
@@ -316,7 +307,7 @@ def advise(measure: str | Measure, m: int, k: int, horizon: int | None = None, g
             informative_from=informative_from_round(choice, p),
             evidence=tuple(_evidence(one, p) for one in advised),
         )
-    return replace(advice, changes=tuple(_changes(p, advice)))
+    return replace(advice, changes=tuple(changes(p, advice)))
 
 
 def _ceiling(p: Problem) -> float | None:
@@ -351,68 +342,6 @@ def _evidence(learner: Learner, p: Problem) -> Evidence:
     return Evidence(name, *game, by_stream, by_response_rate, come_and_go)
 
 
-def _changes(p: Problem, advice: Advice) -> Iterator[Change]:
-    """Yield changes that would help: more answers, another measure, more rounds."""
-    rate, ks = advice.verdict.rate, set()
-    if rate in (None, Rate.LINEAR, Rate.TWO_THIRDS):
-        target = Rate.SQRT if rate is Rate.TWO_THIRDS else Rate.TWO_THIRDS
-        ks.add(smallest(p.k + 1, p.m, lambda k: _at_most(p._replace(k=k).verdict.rate, target)))
-    if advice.vacuous:
-        ks.add(
-            smallest(p.k + 1, p.m, lambda k: _informative_bound(choose(p._replace(k=k)), p.horizon) is not None)
-        )
-    for k in sorted(k for k in ks if k):
-        yield _change(p._replace(k=k), f"reveal k = {k:,}")
-    if advice.learner is None and rate is not Rate.ZERO:
-        for measure in _stand_ins(p):
-            yield _change(p._replace(measure=measure), f"learn {measure}")
-    elif rate is Rate.TWO_THIRDS and isinstance(p.measure, DCG | RBP):
-        shorter = replace(p.measure, cutoff=p.k)
-        yield _change(p._replace(measure=shorter), f"learn {shorter}")
-    if advice.vacuous and advice.informative_from and advice.informative_from <= _MAX_HORIZON:
-        yield _change(
-            p._replace(horizon=advice.informative_from), f"run {pluralize(advice.informative_from, 'round')}"
-        )
-
-
-def _change(p: Problem, what: str) -> Change:
-    choice = choose(p)
-    if choice is not None:
-        what += f" with {format_spec(choice.learner)}"
-    return Change(what, p.verdict.rate, _informative_bound(choice, p.horizon), str(p.measure), p.k, p.horizon)
-
-
-def _informative_bound(choice: Choice | None, horizon: int | None) -> float | None:
-    """Return the bound if it is informative, otherwise None."""
-    return (
-        choice.bound if choice and horizon and is_informative(choice.bound, horizon * choice.difference) else None
-    )
-
-
-def _stand_ins(p: Problem) -> tuple[Measure, ...]:
-    """Return the closest measures that a learner can learn item by item."""
-    match p.measure:
-        case NDCG(cutoff=n, gains=gains):
-            return (DCG(n, gains),)
-        case AveragePrecision():
-            return (DCG(), Precision(p.k)) if p.k < p.m else (DCG(),)
-        case AUCLoss() | PairwiseLoss():
-            return (PairwiseLoss() if p.grades == 2 else SumLoss(),)
-        case ReciprocalRank(n) | ERR(n):
-            return (DCG(n),)
-        case Recall(n) | Hit(n):
-            return (Precision(n),)
-    return ()
-
-
-def _at_most(rate: Rate | None, target: Rate) -> bool:
-    return rate is not None and rate.exponent <= target.exponent
-
-
 def _name(spec: str | None) -> str:
     """Return the name in a specification, without the parameters."""
     return (spec or "").partition(":")[0]
-
-
-def _number(value: float) -> str:
-    return f"{value:,.0f}" if 100 <= value < 1e15 else f"{value:.3g}"

@@ -17,6 +17,15 @@ if TYPE_CHECKING:
 Items = Annotated[int, typer.Option("--m", help="Number of items.")]
 Revealed = Annotated[int, typer.Option("--k", help="Number of top items whose relevance is revealed per round.")]
 Grades = Annotated[int, typer.Option(help="Number of relevance grades.")]
+FeedbackKind = Annotated[
+    str | None,
+    typer.Option(
+        metavar="KIND",
+        help="Kind of feedback on the first k items: answers (the relevance of each), order, choice (the best "
+        "one), first (the first relevant one), sum (one number for all) or any (whether any is relevant).",
+        show_default="answers",
+    ),
+]
 Seed = Annotated[int, typer.Option(help="Random seed.")]
 Workers = Annotated[int, typer.Option(help="Number of threads.", show_default="one per core")]
 Folder = Annotated[

@@ -14,9 +14,10 @@ from rich.text import Text
 
 from peekrank._util.text import wrapped
 from peekrank.advice import Advice, SurrogateAdvice, Witness, advise, advise_surrogate
-from peekrank.cli._options import Grades, Imports, Items, JsonFile, Revealed, import_all
+from peekrank.cli._options import FeedbackKind, Grades, Imports, Items, JsonFile, Revealed, import_all
 from peekrank.cli._outputs import check_outputs, echo, write_json
 from peekrank.cli._verbosity import configure_output
+from peekrank.games.feedback import check_feedback
 from peekrank.registry import MEASURES, SURROGATES
 from peekrank.spec import suggest
 
@@ -29,10 +30,12 @@ EXAMPLES = """\
 # Ten items, one answer per round, DCG.
 peekrank advise dcg --m 10 --k 1 --horizon 10000
 # Can NDCG be learned from five answers? As JSON.
-peekrank advise ndcg@10 --m 100 --k 5 --json -"""
+peekrank advise ndcg@10 --m 100 --k 5 --json -
+# One thumb for the first five items together.
+peekrank advise dcg --m 10 --k 5 --feedback sum"""
 JSON_KEYS = {
     "measure, surrogate": "the subject: one of the two",
-    "m, k, grades, horizon": "the problem; a surrogate has no horizon",
+    "m, k, grades, horizon, feedback": "the problem; a surrogate has neither horizon nor feedback",
     "verdict": "of a measure: rate, basis and reason",
     "rate, reason": "of a surrogate",
     "learner, stationary, hedged": "specifications for relevance that may change, for stationary, for both",
@@ -63,6 +66,7 @@ def command(
         typer.Option(help="Number of rounds, if known. Bounds are then numbers.", show_default=False),
     ] = None,
     grades: Grades = 2,
+    feedback: FeedbackKind = None,
     json_file: JsonFile = None,
     imports: Imports = None,
 ) -> None:
@@ -70,19 +74,25 @@ def command(
     import_all(imports)
     configure_output(json_file)
     check_outputs(json_file)
-    advice = _advice_on(name, m, k, horizon, grades)
+    advice = _advice_on(name, m, k, horizon, grades, feedback)
     echo(*_render(advice, json_file))
     write_json(json_file, advice.as_dict)
 
 
-def _advice_on(name: str, m: int, k: int, horizon: int | None, grades: int) -> Advice | SurrogateAdvice:
+def _advice_on(
+    name: str, m: int, k: int, horizon: int | None, grades: int, feedback: str | None
+) -> Advice | SurrogateAdvice:
     """Return advice on a measure or surrogate. Advice on a surrogate does not depend on the horizon."""
     base = re.split("[@+:/]", name)[0]
     if base in SURROGATES:
+        if feedback is not None:
+            raise ValueError(
+                "--feedback applies to measures only: learners of surrogates need an answer for each item"
+            )
         return advise_surrogate(name, m, k, grades)
     if base not in MEASURES:
         raise ValueError(f"unknown measure or surrogate '{name}': {suggest(base, [*MEASURES, *SURROGATES])}")
-    return advise(name, m, k, horizon, grades)
+    return advise(name, m, k, horizon, grades, check_feedback(feedback or "answers"))
 
 
 def _render(advice: Advice | SurrogateAdvice, json_file: Path | None) -> list[RenderableType]:

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import re
-import shlex
-from collections import Counter
 from collections.abc import Mapping
 from math import ceil, floor
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
-import numpy as np
 import typer
 from rich.box import SIMPLE
 from rich.console import RenderableType
@@ -22,23 +19,33 @@ from peekrank._util.progress import Progress
 from peekrank._util.signals import interrupt_later
 from peekrank._util.text import pluralize
 from peekrank._util.validate import check_choice, check_int
-from peekrank.cli._options import Imports, JsonFile, import_all
+from peekrank.cli._game_text import (
+    MAX_ACTIONS,
+    action_table,
+    actions_of,
+    add_facts,
+    facts_of,
+    grades_range,
+    rate_rows,
+    rate_text,
+    render_certificate,
+)
+from peekrank.cli._options import FeedbackKind, Imports, JsonFile, import_all
 from peekrank.cli._outputs import check_outputs, echo, labelled, write_json
 from peekrank.cli._progress import status, transient_progress
 from peekrank.cli._verbosity import configure_output
 from peekrank.games.analysis import Analysis, analyse
 from peekrank.games.best_factor import MAX_ITEMS, PROGRAMS, best_factor
 from peekrank.games.ceilings import factor_ceiling
-from peekrank.games.cells import Cells, pair_count
 from peekrank.games.certificate import certificate as certificate_of
 from peekrank.games.classic import CLASSIC
+from peekrank.games.feedback import MEANINGS as FEEDBACK
+from peekrank.games.feedback import Feedback, check_feedback, feedback_theorem
 from peekrank.games.files import read_game
 from peekrank.games.game import Game
 from peekrank.games.ranking import ranking_game
 from peekrank.games.rate_table import MEANINGS, Source, sensible_source, settle, tabulate
 from peekrank.games.rate_table import Table as RateTable
-from peekrank.games.rates import Rate
-from peekrank.games.theorems import theorem_of
 from peekrank.measures import AUCLoss
 from peekrank.measures import measure as measure_named
 from peekrank.registry import MEASURES
@@ -47,20 +54,6 @@ from peekrank.types import Measure
 
 _QUICK_TABLE, _QUICK_CELL = 4_000, 50_000  # entries of a loss matrix that take some seconds to analyse
 _PICTURES = (".png", ".svg", ".pdf")
-_MAX_ACTIONS = 40
-_STYLES = {
-    Rate.ZERO: "bold cyan",
-    Rate.SQRT: "bold green",
-    Rate.TWO_THIRDS: "bold yellow",
-    Rate.LINEAR: "bold red",
-}
-_KINDS = {"pareto": "Pareto-optimal", "degenerate": "degenerate", "dominated": "dominated"}
-_PROOFS = {
-    Rate.ZERO: "the kind of each action",
-    Rate.SQRT: "each pair of neighbours, where the two are optimal, and an estimate of which is better",
-    Rate.TWO_THIRDS: "an estimate of each loss difference, and a pair of neighbours not locally observable",
-    Rate.LINEAR: "a pair of actions that no feedback can compare, and two indistinguishable adversaries",
-}
 
 
 class _Usage(NamedTuple):
@@ -70,8 +63,15 @@ class _Usage(NamedTuple):
     example: str
 
 
-_TABLE = _Usage("the table of all measures", ("--m",), ("--grades", "--from", "--picture", "--json"), "--m 5")
-_CELL = _Usage("a measure", ("--m", "--k"), ("--grades", "--from", "--json", "--certificate"), "ndcg --m 5 --k 2")
+_TABLE = _Usage(
+    "the table of all measures", ("--m",), ("--feedback", "--grades", "--from", "--picture", "--json"), "--m 5"
+)
+_CELL = _Usage(
+    "a measure",
+    ("--m", "--k"),
+    ("--feedback", "--grades", "--from", "--json", "--certificate"),
+    "ndcg --m 5 --k 2",
+)
 _FACTOR = _Usage(
     "--best-factor", ("--m", "--k"), ("--best-factor", "--grades", "--programs", "--json", "--certificate"),
     "ndcg --m 4 --k 1 --best-factor",
@@ -96,11 +96,13 @@ peekrank game --m 5
 peekrank game ndcg --m 3 --k 1 --certificate proof.json
 # How much of the best NDCG can a learner guarantee all the same?
 peekrank game ndcg --m 3 --k 1 --best-factor --programs 60
+# One thumb for the first two items together, instead of an answer for each.
+peekrank game dcg --m 4 --k 2 --feedback sum
 # Analyse a classic game, or one of your own from a file.
 peekrank game apple-tasting"""
 JSON_KEYS = {
     "measure, game": "the subject: one of the two, or none for the table",
-    "m, k, grades, from": "the problem",
+    "m, k, grades, feedback, from": "the problem",
     "rate, basis, how, reason": "growth of regret, its basis (theorem, definitions or both), and the reason",
     "definitions": "result of the definitions, or null",
     "actions": "for a game: kind, cell and neighbours of each action",
@@ -123,6 +125,7 @@ def command(
         int | None, typer.Option("--k", help="Number of top items whose relevance is revealed per round.")
     ] = None,
     grades: Annotated[int | None, typer.Option(help="Number of relevance grades.", show_default="2")] = None,
+    feedback: FeedbackKind = None,
     source: Annotated[
         str | None,
         typer.Option(
@@ -159,7 +162,8 @@ def command(
     check_outputs(json_file, certificate, picture, read=[Path(name)] if name else [])
     files = {"--picture": picture, "--certificate": certificate, "--json": json_file}
     factor = {"--best-factor": best or None, "--programs": programs}
-    options = {"--m": m, "--k": k, "--grades": grades, "--from": source, **factor, **files}
+    problem = {"--m": m, "--k": k, "--grades": grades, "--feedback": feedback, "--from": source}
+    options = {**problem, **factor, **files}
     with transient_progress("analysing") as progress:
         output = _analyse(name, options, progress)
     echo(*output.parts)
@@ -174,7 +178,7 @@ def command(
         with status("building the proof"):
             proof = certificate_of(output.analysis)
         write_json(certificate, proof, indent=None)
-        echo("", *_render_certificate(proof, certificate, output.data))
+        echo("", *render_certificate(proof, certificate, output.data))
 
 
 def _draw(table: RateTable, picture: Path) -> None:
@@ -208,48 +212,52 @@ def _analyse(name: str | None, options: Mapping[str, Any], progress: Progress) -
     if isinstance(subject, Game):
         return _analyse_game(str(name), subject, progress)
     m, grades, source = options["--m"], options["--grades"], options["--from"]
+    feedback = check_feedback(options["--feedback"] or "answers")
     grades = 2 if grades is None else grades
     check_int("m", m, 1)
     check_int("grades", grades, 2, 256)
     if source is not None:
         check_choice("--from", source, Source)
     if subject is None:
-        return _analyse_table(m, grades, source or sensible_source(m, grades, _QUICK_TABLE), progress)
+        return _analyse_table(m, grades, feedback, source or sensible_source(m, grades, _QUICK_TABLE), progress)
     if options["--best-factor"]:
         return _bound_factor(subject, m, options, grades, progress)
     if options["--certificate"]:
         if source == "theorem":
             raise ValueError("--certificate needs --from definitions or both")
         source = source or "both"
-    return _analyse_measure(
-        subject, m, options["--k"], grades, source or sensible_source(m, grades, _QUICK_CELL), progress
-    )
+    source = source or sensible_source(m, grades, _QUICK_CELL)
+    return _analyse_measure(subject, m, options["--k"], grades, feedback, source, progress)
 
 
-def _analyse_table(m: int, grades: int, source: Source, progress: Progress) -> _Output:
+def _analyse_table(m: int, grades: int, feedback: Feedback, source: Source, progress: Progress) -> _Output:
     """Compute the rates of all measures for every k, and explain them."""
-    table = tabulate(None, m, grades, source, progress)
-    title = f"Growth of regret in T rounds: m = {pluralize(m, 'item')}, feedback on the first k, {_grades(grades)}"
+    table = tabulate(None, m, grades, source, progress, feedback)
+    size = f"m = {pluralize(m, 'item')}, feedback on the first k, {grades_range(grades)}"
+    title = f"Growth of regret in T rounds: {size}"
     shown = Table(box=SIMPLE, padding=(0, 1, 0, 0))
     shown.add_column("measure", no_wrap=True)
     for span in table.spans:
         shown.add_column(f"k={_span(span)}", no_wrap=True)
     for name, cells in zip(table.measures, table.cells, strict=True):
-        shown.add_row(Text(name), *(_rate(cell.rate) for cell in cells))
+        shown.add_row(Text(name), *(rate_text(cell.rate) for cell in cells))
     legend = labelled()
     present = {cell.rate for cells in table.cells for cell in cells}
     for rate, meaning in MEANINGS.items():
         if rate in present:
-            legend.add_row(_rate(rate), meaning)
+            legend.add_row(rate_text(rate), meaning)
     if None in present:
-        legend.add_row(_rate(None), "undecided: the arithmetic of the definitions is not precise enough")
+        legend.add_row(rate_text(None), "undecided: the arithmetic of the definitions is not precise enough")
+    page = "docs/theory/rates.md" if feedback == "answers" else "docs/theory/feedback.md"
     origin = {
-        "theorem": "By the theorems of docs/theory/rates.md.",
+        "theorem": f"By the theorems of {page}.",
         "definitions": "Computed from the definitions.",
-        "both": "Computed from the definitions; the theorems of docs/theory/rates.md give the same.",
+        "both": f"Computed from the definitions; the theorems of {page} give the same.",
     }
-    data = {"m": m, "grades": grades, "from": source, "cells": table.rows()}
-    return _Output([f"[bold]{title}", shown, legend, "", origin[source]], data, table=table)
+    data = {"m": m, "grades": grades, "feedback": feedback, "from": source, "cells": table.rows()}
+    return _Output(
+        [f"[bold]{title}", *_feedback_line(feedback), shown, legend, "", origin[source]], data, table=table
+    )
 
 
 def _span(span: range) -> str:
@@ -261,19 +269,28 @@ def _span(span: range) -> str:
     return f"{span[0]:,}" if len(span) == 1 else f"{span[0]:,}..{span[-1]:,}"
 
 
-def _analyse_measure(measure: Measure, m: int, k: int, grades: int, source: Source, progress: Progress) -> _Output:
+def _feedback_line(feedback: Feedback) -> list[str]:
+    return [] if feedback == "answers" else [f"Feedback is {FEEDBACK[feedback]}."]
+
+
+def _analyse_measure(
+    measure: Measure, m: int, k: int, grades: int, feedback: Feedback, source: Source, progress: Progress
+) -> _Output:
     """Compute the rate of one ranking game by theorem, by the definitions, or both."""
-    proved = theorem_of(measure, m, k, grades) if source != "definitions" else None
-    found = analyse(ranking_game(measure, m, k, grades), progress=progress) if source != "theorem" else None
-    problem = f"{measure}, m = {pluralize(m, 'item')}, k = {k:,} revealed, {_grades(grades)}"
+    proved = feedback_theorem(measure, m, k, grades, feedback) if source != "definitions" else None
+    game = ranking_game(measure, m, k, grades, feedback) if source != "theorem" else None
+    found = analyse(game, progress=progress) if game else None
+    problem = f"{measure}, m = {pluralize(m, 'item')}, k = {k:,} revealed, {grades_range(grades)}"
     cell = settle(problem, proved, found)
-    shown = _rate_rows(cell.rate)
+    shown = rate_rows(cell.rate)
+    if feedback != "answers":
+        shown.add_row("feedback", FEEDBACK[feedback])
     if proved:
         shown.add_row("why", proved.reason)
     if found is None:
         shown.add_row("basis", "theorem only; --from both also computes small games from the definitions")
     else:
-        _add_facts(shown, found, "rankings")
+        add_facts(shown, found, "rankings")
     if cell.how == "both":
         shown.add_row("basis", "theorem and definitions, which agree")
     data = {
@@ -281,11 +298,12 @@ def _analyse_measure(measure: Measure, m: int, k: int, grades: int, source: Sour
         "m": m,
         "k": k,
         "grades": grades,
+        "feedback": feedback,
         "rate": cell.rate and str(cell.rate),
         "basis": cell.basis,
         "how": cell.how,
         "reason": proved and proved.reason,
-        "definitions": found and _facts(found),
+        "definitions": found and facts_of(found),
     }
     return _Output([f"[bold]{problem}", shown], data, analysis=found)
 
@@ -296,7 +314,7 @@ def _bound_factor(
     """Bound the best factor of a measure: from both sides for a few items, otherwise from above."""
     k, certificate = options["--k"], options["--certificate"]
     check_int("k", k, 1, m)
-    problem = f"{measure}, m = {pluralize(m, 'item')}, k = {k:,} revealed, {_grades(grades)}"
+    problem = f"{measure}, m = {pluralize(m, 'item')}, k = {k:,} revealed, {grades_range(grades)}"
     data: dict[str, Any] = {"measure": str(measure), "m": m, "k": k, "grades": grades}
     shown, proof = labelled(), None
     if m <= MAX_ITEMS:
@@ -334,41 +352,20 @@ def _analyse_game(name: str, game: Game, progress: Progress) -> _Output:
     heading: list[RenderableType] = [f"[bold]{escape(name)}[/]{about}"]
     if example and example.reference:
         heading.append(f"[dim]{example.reference}")
-    actions = _actions(game, found.cells) if found.cells else []
+    actions = actions_of(game, found.cells) if found.cells else []
     if actions:
-        heading.append(_action_table(actions, len(game.outcomes)))
-    if len(actions) > _MAX_ACTIONS:
-        heading.append(f"... and {pluralize(len(actions) - _MAX_ACTIONS, 'more action')}; --json FILE writes all.")
-    shown = _rate_rows(found.rate)
-    _add_facts(shown, found, "actions")
-    data = {"game": name, "rate": found.rate and str(found.rate), "definitions": _facts(found), "actions": actions}
+        heading.append(action_table(actions, len(game.outcomes)))
+    if len(actions) > MAX_ACTIONS:
+        heading.append(f"... and {pluralize(len(actions) - MAX_ACTIONS, 'more action')}; --json FILE writes all.")
+    shown = rate_rows(found.rate)
+    add_facts(shown, found, "actions")
+    data = {
+        "game": name,
+        "rate": found.rate and str(found.rate),
+        "definitions": facts_of(found),
+        "actions": actions,
+    }
     return _Output([*heading, shown], data, analysis=found)
-
-
-def _render_certificate(proof: Mapping[str, Any], path: Path, result: Mapping[str, Any]) -> list[RenderableType]:
-    """Explain a certificate and how to check it; for linear regret, print commands that play its adversaries.
-
-    Commands are `Text`, which is not wrapped, so that they can be copied.
-    """
-    rate = Rate(proof["rate"])
-    check = "A short NumPy program checks it (docs/theory/games.md)."
-    shown: list[RenderableType] = [
-        f"{escape(str(path))} contains the game and the proof: {_PROOFS[rate]}. {check}"
-    ]
-    if rate is Rate.LINEAR:
-        gap = proof["adversaries"]["gap"]
-        shown.append(
-            f"For every learner, the expected regrets against the two add up to at least {gap:.3g} per round, "
-            f"so one of them is at least {gap / 2:.3g} per round in the long run."
-        )
-        if "measure" in result:
-            shown.append("Run it:")
-            learners = ["uniform", "rtop1f:measure=dcg", "--measure", result["measure"], "--k", str(result["k"])]
-            for side in "pq":
-                stream, folder = f"adversary:path={path},side={side}", f"adversary-{side}"
-                command = ["peekrank", "simulate", *learners, "--stream", stream, "--out", folder]
-                shown.append(Text(shlex.join(command)))
-    return shown
 
 
 def _named(name: str) -> Measure | Game:
@@ -380,108 +377,3 @@ def _named(name: str) -> Measure | Game:
         if not Path(name).exists():
             raise ValueError(f"unknown measure or game '{name}': {suggest(name, [*MEASURES, *CLASSIC])}")
     return read_game(name)
-
-
-def _grades(grades: int) -> str:
-    return f"grades 0 to {grades - 1}"
-
-
-def _rate(rate: Rate | None) -> Text:
-    return Text("?", style="dim") if rate is None else Text(rate, style=_STYLES[rate])
-
-
-def _rate_rows(rate: Rate | None) -> Table:
-    grid = labelled()
-    grid.add_row(
-        "rate", "undecided" if rate is None else _rate(rate).append(f", {MEANINGS[rate]}", style="default")
-    )
-    return grid
-
-
-def _add_facts(grid: Table, found: Analysis, actions: str) -> None:
-    """Add the results of the definitions to a table."""
-    facts = _facts(found)
-    grid.add_row("outcomes", f"{facts['outcomes']:,}")
-    if found.cells:
-        parts = [f"{facts[kind]:,} {word}" for kind, word in _KINDS.items() if facts[kind]]
-        if facts["duplicates"]:
-            parts.append(pluralize(facts["duplicates"], "duplicate"))
-        grid.add_row(actions, f"{facts['actions']:,}: {', '.join(parts)}")
-        grid.add_row("neighbours", pluralize(facts["neighbouring_pairs"], "pair"))
-    else:
-        grid.add_row(actions, f"{facts['actions']:,}")
-    if found.rate is None:
-        grid.add_row("undecided", Text(f"{found.undecided}: neither exact nor certified arithmetic decides it"))
-        return
-    seen = {True: "yes", False: "no", None: "undecided"}
-    both = f"globally {seen[found.globally_observable]}, locally {seen[found.locally_observable]}"
-    grid.add_row("observable", both)
-    if found.unobservable_pair:
-        i, j = facts["blind_pair"]
-        grid.add_row(
-            "obstacle",
-            Text(
-                f"'{i}' and '{j}' are neighbours, but no feedback says which is better"
-                if found.rate is Rate.LINEAR
-                else f"only worse {actions} reveal whether '{i}' or '{j}' is better"
-            ),
-        )
-
-
-def _facts(found: Analysis) -> dict[str, Any]:
-    game, known = found.game, found.cells
-    facts: dict[str, Any] = {"actions": len(game.actions), "outcomes": len(game.outcomes)}
-    if known:
-        classes = np.unique(known.duplicate_of)
-        kinds = Counter(known.kind[i] for i in classes)
-        facts |= {
-            "classes": len(classes),
-            **{kind: kinds[kind] for kind in ("pareto", "degenerate", "dominated")},
-            "duplicates": len(game.actions) - len(classes),
-            "neighbouring_pairs": pair_count(game, known),
-        }
-    return facts | {
-        "globally_observable": found.globally_observable,
-        "locally_observable": found.locally_observable,
-        "class": found.rate and MEANINGS[found.rate].partition(":")[0],
-        "blind_pair": found.unobservable_pair
-        and [game.actions[found.unobservable_pair.i], game.actions[found.unobservable_pair.j]],
-        "undecided": found.undecided or None,
-    }
-
-
-def _actions(game: Game, known: Cells) -> list[dict[str, Any]]:
-    """Return one dictionary per action of a game without symmetries."""
-    neighbours: dict[int, list[str]] = {}
-    for border in sorted(known.borders, key=lambda border: border.j):
-        neighbours.setdefault(border.i, []).append(game.actions[border.j])
-    return [
-        {
-            "action": name,
-            "kind": known.kind[i],
-            "duplicate_of": None if first == i else game.actions[first],
-            "dimension": int(known.dimension[i]),
-            "neighbours": neighbours.get(int(first), []),
-        }
-        for i, (name, first) in enumerate(zip(game.actions, known.duplicate_of, strict=True))
-    ]
-
-
-def _action_table(actions: list[dict[str, Any]], outcomes: int) -> Table:
-    table = Table(box=SIMPLE, padding=(0, 1, 0, 0))
-    duplicates = any(action["duplicate_of"] for action in actions)
-    headers = [
-        "action",
-        "kind",
-        *["same losses as"] * duplicates,
-        "cell's dimension",
-        "neighbours",
-    ]
-    for header in headers:
-        table.add_column(header, overflow="fold", justify="right" if header.startswith("cell") else "left")
-    for action in actions[:_MAX_ACTIONS]:
-        dimension = "empty" if action["dimension"] < 0 else f"{action['dimension']} of {outcomes - 1}"
-        same = [Text(action["duplicate_of"] or "")] if duplicates else []
-        near = Text(", ".join(action["neighbours"]) or "-")
-        table.add_row(Text(action["action"]), _KINDS[action["kind"]], *same, dimension, near)
-    return table

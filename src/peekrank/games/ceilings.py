@@ -1,7 +1,7 @@
 """Ceilings on the best factor for any number of items: an adversary with two blocks of items that look alike.
 
 All items have the same flag, so random rankings are optimal, but the first block is better on the whole. The best
-such adversary is a small linear program (docs/theory/best-factor.md, Proposition 2).
+such adversary is a small linear program (docs/theory/best-factor.md, Theorem 2).
 """
 
 from __future__ import annotations

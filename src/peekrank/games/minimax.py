@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from peekrank.games.feedback import Feedback, feedback_theorem
 from peekrank.games.rates import Rate, Verdict
-from peekrank.games.theorems import theorem_of
 from peekrank.measures import measure as measure_named
 from peekrank.types import Measure
 
@@ -23,7 +23,7 @@ _REASONS = {
 }
 
 
-def rate_of(measure: Measure | str, m: int, k: int, grades: int = 2) -> Verdict:
+def rate_of(measure: Measure | str, m: int, k: int, grades: int = 2, feedback: Feedback = "answers") -> Verdict:
     """Return the growth rate of the minimax regret if the relevance of the first k of m items is revealed.
 
     Theorems cover all measures of this package and every user-defined measure that is linear and separable. For
@@ -40,14 +40,19 @@ def rate_of(measure: Measure | str, m: int, k: int, grades: int = 2) -> Verdict:
         Number of revealed positions, 1 to m.
     grades
         Number of relevance grades: 2 for binary relevance, g for grades 0 to g - 1.
+    feedback
+        Kind of feedback on the first k items: "answers" (the relevance of each), "order", "choice", "first", "sum"
+        or "any" (docs/games/feedback.md).
 
     >>> rate_of("dcg@10", m=1_000_000, k=10).rate.value
     'sqrt(T)'
     >>> rate_of("ndcg@10", m=1_000_000, k=10).rate.exponent
     1.0
+    >>> [rate_of("dcg", m=10, k=k, feedback="sum").rate.value for k in (9, 10)]
+    ['T^(2/3)', 'T']
     """
     measure = measure_named(measure) if isinstance(measure, str) else measure
-    proved = theorem_of(measure, m, k, grades)
+    proved = feedback_theorem(measure, m, k, grades, feedback)
     if proved.rate is not None:
         return proved
     from peekrank.games.rate_table import sensible_source  # loads exact arithmetic, which advice rarely needs
@@ -55,7 +60,7 @@ def rate_of(measure: Measure | str, m: int, k: int, grades: int = 2) -> Verdict:
     if sensible_source(m, grades, _QUICK) == "theorem":
         return Verdict(None, "undecided", f"{proved.reason} Its game is too large to analyse.")
     try:
-        analysis = _analyse(measure, m, k, grades, _cells(measure, m, grades))
+        analysis = _analyse(measure, m, k, grades, feedback, _cells(measure, m, grades))
     except ValueError as error:
         return Verdict(None, "undecided", f"{proved.reason} Analysing its game failed: {error}.")
     if analysis.rate is None:
@@ -65,12 +70,14 @@ def rate_of(measure: Measure | str, m: int, k: int, grades: int = 2) -> Verdict:
 
 @lru_cache(maxsize=16)
 def _cells(measure: Measure, m: int, grades: int) -> Cells | None:
-    """Return the cells, which the games of all k share, or None if they are undecided."""
-    return _analyse(measure, m, 1, grades).cells
+    """Return the cells, which the games of all k and kinds of feedback share, or None if they are undecided."""
+    return _analyse(measure, m, 1, grades, "answers").cells
 
 
-def _analyse(measure: Measure, m: int, k: int, grades: int, known: Cells | None = None) -> Analysis:
+def _analyse(
+    measure: Measure, m: int, k: int, grades: int, feedback: Feedback, known: Cells | None = None
+) -> Analysis:
     from peekrank.games.analysis import analyse
     from peekrank.games.ranking import ranking_game
 
-    return analyse(ranking_game(measure, m, k, grades), known)
+    return analyse(ranking_game(measure, m, k, grades, feedback), known)

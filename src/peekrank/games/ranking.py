@@ -11,6 +11,7 @@ import numpy as np
 
 from peekrank._util.validate import check_int
 from peekrank.games.exact.numbers import Exact, base_and_power, rational, shortest
+from peekrank.games.feedback import Feedback, check_feedback, observe
 from peekrank.games.game import Game
 from peekrank.measures import (
     DCG,
@@ -35,11 +36,12 @@ _EXACT = (
 Scales = tuple[tuple[Fraction, ...], ...]
 
 
-def ranking_game(measure: Measure | str, m: int, k: int, grades: int = 2) -> Game:
+def ranking_game(measure: Measure | str, m: int, k: int, grades: int = 2, feedback: Feedback = "answers") -> Game:
     """Return the game with all m! rankings as actions and all grades^m relevance vectors as outcomes.
 
-    Actions and outcomes are in lexicographic order. A symbol is the tuple of the k revealed relevances. Gains
-    become losses by a change of sign. Every relabelling of the items is a symmetry of the game.
+    Actions and outcomes are in lexicographic order. A symbol is the tuple of the k revealed relevances, unless
+    another kind of feedback is given. Gains become losses by a change of sign. Every relabelling of the items is a
+    symmetry of the game.
 
     Parameters
     ----------
@@ -52,10 +54,14 @@ def ranking_game(measure: Measure | str, m: int, k: int, grades: int = 2) -> Gam
         Number of revealed positions.
     grades
         Number of relevance grades: 0, 1, ..., grades - 1.
+    feedback
+        Kind of feedback about the first k items: "answers", "order", "choice", "first", "sum" or "any".
 
     >>> game = ranking_game("sumloss", m=3, k=1)
     >>> game.actions[1], game.outcomes[3], float(game.loss[1, 3])
     ('0 2 1', '0 1 1', 5.0)
+    >>> ranking_game("sumloss", m=3, k=2, feedback="choice").symbols
+    (1, 2)
 
     References
     ----------
@@ -69,11 +75,11 @@ def ranking_game(measure: Measure | str, m: int, k: int, grades: int = 2) -> Gam
     rankings = np.array(list(permutations(range(m))), dtype=np.int64)
     relevance = np.array(list(product(range(grades), repeat=m)), dtype=np.int64)
     numerators, bases, scales, column = losses(measure, rankings, relevance)
-    powers = grades ** np.arange(k - 1, -1, -1)
+    shown = observe(check_feedback(feedback), relevance.T[rankings[:, :k]].transpose(0, 2, 1))
     return Game(
         numerators=numerators,
-        signals=relevance.T[rankings[:, :k]].transpose(0, 2, 1) @ powers,
-        symbols=tuple(product(range(grades), repeat=k)),
+        signals=shown.signals,
+        symbols=shown.symbols,
         actions=tuple(" ".join(map(str, ranking)) for ranking in rankings),
         outcomes=tuple(" ".join(map(str, row)) for row in relevance),
         bases=bases,

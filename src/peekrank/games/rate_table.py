@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from math import factorial
 from typing import Any, Literal, NamedTuple
 
 from peekrank._util.progress import Progress, no_progress, subprogress
 from peekrank._util.validate import check_choice, check_int
 from peekrank.games.analysis import Analysis, analyse
+from peekrank.games.feedback import Feedback, check_feedback, feedback_theorem
 from peekrank.games.ranking import ranking_game
 from peekrank.games.rates import Rate, Verdict
-from peekrank.games.theorems import theorem_of
 from peekrank.measures import ERR
 from peekrank.measures import measure as measure_named
 from peekrank.types import Measure
@@ -102,6 +103,7 @@ def tabulate(
     grades: int = 2,
     source: Source = "theorem",
     progress: Progress = no_progress,
+    feedback: Feedback = "answers",
 ) -> Table:
     """Tabulate the rates of measures for every k.
 
@@ -118,6 +120,8 @@ def tabulate(
         definitions leave undecided counts as agreement.
     progress
         Callback that receives the number of measures analysed and the total.
+    feedback
+        Kind of feedback on the first k items.
 
     Raises ArithmeticError if theorem and definitions disagree.
 
@@ -128,18 +132,28 @@ def tabulate(
     check_int("m", m, 1, 10**9)
     check_int("grades", grades, 2, 256)
     check_choice("source", source, Source)
+    check_feedback(feedback)
     named = usual_measures(m, grades) if measures is None else measures
     parsed = [measure_named(measure) if isinstance(measure, str) else measure for measure in named]
     if source != "theorem" or m <= _MAX_COLUMNS:
         spans = [range(k, k + 1) for k in range(1, m + 1)]
     else:
-        spans = list(_spans(m, lambda k: [theorem_of(measure, m, k, grades)[:2] for measure in parsed]))
+        spans = list(
+            _spans(
+                m,
+                _breaks(parsed, m),
+                lambda k: [feedback_theorem(one, m, k, grades, feedback)[:2] for one in parsed],
+            )
+        )
     rows: list[tuple[Cell, ...]] = []
     for measure in parsed:
-        proved = [theorem_of(measure, m, span[0], grades) if source != "definitions" else None for span in spans]
+        proved = [
+            feedback_theorem(measure, m, span[0], grades, feedback) if source != "definitions" else None
+            for span in spans
+        ]
         analyses: Sequence[Analysis | None] = [None] * len(spans)
         if source != "theorem":
-            analyses = _analyses(measure, m, grades, subprogress(progress, len(rows), len(parsed)))
+            analyses = _analyses(measure, m, grades, feedback, subprogress(progress, len(rows), len(parsed)))
         problems = [f"{measure}, m = {m}, k = {span[0]}, grades = {grades}" for span in spans]
         rows.append(tuple(map(settle, problems, proved, analyses)))
     return Table(m, grades, tuple(map(str, parsed)), tuple(spans), tuple(rows))
@@ -170,22 +184,36 @@ def sensible_source(m: int, grades: int, max_entries: int) -> Source:
     return "both" if small else "theorem"
 
 
-def _analyses(measure: Measure, m: int, grades: int, progress: Progress) -> list[Analysis]:
+def _analyses(measure: Measure, m: int, grades: int, feedback: Feedback, progress: Progress) -> list[Analysis]:
     """Analyse the games of k = 1, 2, ..., m, which share their cells."""
     analyses: list[Analysis] = []
     for k in range(1, m + 1):
         known = analyses[-1].cells if analyses else None
-        analyses.append(analyse(ranking_game(measure, m, k, grades), known, progress))
+        analyses.append(analyse(ranking_game(measure, m, k, grades, feedback), known, progress))
     return analyses
 
 
-def _spans(m: int, rates_at: Callable[[int], object]) -> Iterator[range]:
-    """Yield ranges of k with equal rates. Rates never grow with k, so equal ones are adjacent."""
-    k = 1
-    while k <= m:
-        span = _equal(range(k, m + 1), rates_at)
-        yield span
-        k = span.stop
+def _spans(m: int, breaks: Iterable[int], rates_at: Callable[[int], object]) -> Iterator[range]:
+    """Yield ranges of k with equal rates. From one break to the next, equal ones are adjacent."""
+    starts = sorted({1, m + 1, *(k for k in breaks if 1 < k <= m)})
+    last = range(1, 1)
+    for first, end in pairwise(starts):
+        k = first
+        while k < end:
+            span = _equal(range(k, end), rates_at)
+            if last and rates_at(last[0]) == rates_at(k):
+                last = range(last[0], span.stop)
+            else:
+                yield from [last] * bool(last)
+                last = span
+            k = span.stop
+    yield last
+
+
+def _breaks(measures: Iterable[Measure], m: int) -> set[int]:
+    """Return the k from which a rate may change upwards or downwards."""
+    cutoffs = {getattr(measure, "cutoff", None) or m for measure in measures}
+    return {2, m // 2 + 1, m - 1, m} | cutoffs | {n + 1 for n in cutoffs}
 
 
 def _equal(ks: range, rates_at: Callable[[int], object]) -> range:

@@ -7,6 +7,7 @@ term on more than k items. The proofs are on docs/theory/rates.md.
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -33,6 +34,18 @@ _PROVED = (
     SumLoss, PairwiseLoss, DCG, Precision, NDCG, AveragePrecision, AUCLoss, RBP, ReciprocalRank, ERR, Recall, Hit,
 )  # fmt: skip
 _SAME = 1e-12  # relative difference below which discounts count as equal
+
+
+class Plateaus(NamedTuple):
+    """Runs of positions that count alike.
+
+    ``last_but_one`` is the first position of the last but one, ``end_of_second`` the last position of the second,
+    and ``number`` says how many there are. With one plateau, the two positions are 0 and m.
+    """
+
+    last_but_one: int
+    end_of_second: int
+    number: int
 
 
 def theorem_of(measure: Measure | str, m: int, k: int, grades: int = 2) -> Verdict:
@@ -74,7 +87,7 @@ def theorem_of(measure: Measure | str, m: int, k: int, grades: int = 2) -> Verdi
         )
     match measure:
         case SumLoss() | DCG() | RBP() | Precision():
-            return _plateau(str(measure), _last_but_one_plateau(measure, m), k)
+            return _plateau(str(measure), plateaus(measure, m).last_but_one, k)
         case PairwiseLoss():
             if grades == 2:
                 return _plateau(f"{measure} (the sum of ranks, for binary relevance)", m - 1, k)
@@ -106,11 +119,11 @@ def _proved(rate: Rate, why: str, theorem: int) -> Verdict:
 def _user_defined(measure: Measure, m: int, k: int, grades: int) -> Verdict:
     """Return the verdict on a user-defined measure."""
     if isinstance(measure, LinearMeasure) and measure.separable and measure.linear(grades - 1):
-        start = _measured_plateau(measure, m)
-        if start == 0:
+        found = _measured_plateaus(measure, m)
+        if found is not None and found.number == 1:
             return _proved(Rate.ZERO, "All rankings have the same value, so no regret is possible", 3)
-        if start is not None:
-            return _plateau(str(measure), start, k)
+        if found is not None:
+            return _plateau(str(measure), found.last_but_one, k)
         obstacle = "its discounts are not monotone, or grade 1 gains no more than grade 0"
     else:
         obstacle = f"it is not a sum over items of discount(rank) x gain(relevance) for grades 0 to {grades - 1}"
@@ -118,11 +131,8 @@ def _user_defined(measure: Measure, m: int, k: int, grades: int) -> Verdict:
 
 
 @lru_cache(maxsize=64)
-def _measured_plateau(measure: LinearMeasure, m: int) -> int | None:
-    """Return the first position of the last but one plateau of the discounts, 0 if there is only one plateau.
-
-    Returns None if no theorem applies.
-    """
+def _measured_plateaus(measure: LinearMeasure, m: int) -> Plateaus | None:
+    """Return the plateaus of the discounts, or None if no theorem applies."""
     nothing, something = measure.gain(np.array([0.0, 1.0]))
     f = np.asarray(measure.discount(m)) * np.sign(something - nothing)
     if measure.higher_is_better:
@@ -131,15 +141,27 @@ def _measured_plateau(measure: LinearMeasure, m: int) -> int | None:
     apart = np.abs(step) > _SAME * np.maximum(np.abs(f[1:]), np.abs(f[:-1]))
     if something == nothing or not np.all(np.isfinite(f)) or np.any(step[apart] < 0):
         return None
-    starts = [1, *(np.flatnonzero(apart)[-2:] + 2)]
-    return int(starts[-2]) if len(starts) > 1 else 0
+    starts = [1, *(int(place) + 2 for place in np.flatnonzero(apart))]
+    end = starts[2] - 1 if len(starts) > 2 else m
+    return Plateaus(starts[-2] if len(starts) > 1 else 0, end, len(starts))
 
 
-def _last_but_one_plateau(measure: SumLoss | DCG | RBP | Precision, m: int) -> int:
-    if isinstance(measure, Precision):
-        return 1
-    n = None if isinstance(measure, SumLoss) else measure.cutoff
-    return m - 1 if n is None or n >= m else n
+def plateaus(measure: Measure, m: int) -> Plateaus:
+    """Return the plateaus of positions under a measure that a theorem covers, with different rankings.
+
+    >>> plateaus(DCG(), 10), plateaus(DCG(3), 10), plateaus(Precision(3), 10)
+    (Plateaus(last_but_one=9, end_of_second=2, number=10), Plateaus(last_but_one=3, end_of_second=2, number=4),
+     Plateaus(last_but_one=1, end_of_second=10, number=2))
+    """
+    if type(measure) not in _PROVED and isinstance(measure, LinearMeasure):
+        found = _measured_plateaus(measure, m)
+        if found is None:
+            raise ValueError(f"no theorem covers {measure}")
+        return found
+    if isinstance(measure, Precision | Recall | Hit):
+        return Plateaus(1, m, 2)
+    single = min(getattr(measure, "cutoff", None) or m, m - 1)
+    return Plateaus(single, 2 if single > 1 else m, single + 1)
 
 
 def _plateau(name: str, start: int, k: int) -> Verdict:
