@@ -38,7 +38,7 @@ EXAMPLES = """\
 peekrank evaluate log.parquet --policy logged --policy order:2,0,1
 # Compare the two rankers of the log of a Comparison.
 peekrank evaluate visits.jsonl --policy feature:1 --policy feature:2 --measure dcg@3
-# Say which is better, the learner or the app's own order, from the log of a slot with a holdout.
+# Is the learner better than the app's own order?
 peekrank evaluate home.parquet
 # Estimate the value of a learner, and write a report.
 peekrank evaluate log.parquet --policy logged --policy marginftrl --out report"""

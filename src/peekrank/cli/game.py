@@ -94,9 +94,9 @@ EXAMPLES = """\
 peekrank game --m 5
 # Show why NDCG cannot be learned, and write a proof.
 peekrank game ndcg --m 3 --k 1 --certificate proof.json
-# How much of the best NDCG can a learner guarantee all the same?
+# How much of the best NDCG can a learner guarantee?
 peekrank game ndcg --m 3 --k 1 --best-factor --programs 60
-# One thumb for the first two items together, instead of an answer for each.
+# One thumb for the first two items together.
 peekrank game dcg --m 4 --k 2 --feedback sum
 # Analyse a classic game, or one of your own from a file.
 peekrank game apple-tasting"""
