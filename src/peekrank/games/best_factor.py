@@ -12,6 +12,7 @@ is an adversary: a random ranking, and for each ranking a distribution of releva
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from heapq import heappush, heapreplace
@@ -314,18 +315,17 @@ class _Search:
 
     def _improve(self, flag: Floats) -> None:
         """Look for a better adversary near a flag."""
-        self.adversary = min(
-            self.adversary,
-            self._refined(self._at_flag(flag)),
-            key=lambda a: a.value,
-        )
+        with suppress(UndecidedError):  # the solver may give up; then the best adversary so far stays
+            self.adversary = min(self.adversary, self._refined(self._at_flag(flag)), key=lambda a: a.value)
 
     def _refined(self, adversary: Adversary) -> Adversary:
         """Improve the distributions for fixed probabilities of the rankings and for a fixed flag, in turn."""
         for _ in range(_ROUNDS):
-            other = self._at_flag((adversary.weights @ self.flags).sum(axis=0))
-            shares = other.weights @ self.flags @ self.total
-            other = self._with_shares(other.rankings, shares)
+            try:
+                other = self._at_flag((adversary.weights @ self.flags).sum(axis=0))
+                other = self._with_shares(other.rankings, other.weights @ self.flags @ self.total)
+            except UndecidedError:
+                break
             if other.value > adversary.value - _TINY:
                 break
             adversary = other
