@@ -11,7 +11,7 @@ from rich.text import Text
 
 from peekrank.cli._experiments import result_table, run_experiment, write_result
 from peekrank.cli._options import THREADS, Workers
-from peekrank.cli._outputs import echo
+from peekrank.cli._outputs import check_replaceable, echo
 from peekrank.cli._progress import status
 from peekrank.cli._tables import TerminalTable
 
@@ -22,7 +22,9 @@ EXAMPLES = """\
 # Ten items, six learners; half a minute the first time.
 peekrank demo
 # Start from the score of a ranker that you have.
-peekrank demo --score"""
+peekrank demo --score
+# Rerank real texts behind BM25, with simulated readers.
+peekrank demo --rerank"""
 _LISTS, _ITEMS, _LENGTH, _RUNS = 4000, 200, 20, 5
 
 
@@ -34,8 +36,16 @@ def command(
     score: Annotated[
         bool, typer.Option("--score", help="Instead, print how mixed improves on the score of a ranker.")
     ] = False,
+    rerank: Annotated[
+        bool, typer.Option("--rerank", help="Instead, rerank docstrings behind BM25, for simulated readers.")
+    ] = False,
 ) -> None:
     """Compare learners on ten items with one answer per round, and write an HTML report."""
+    if score and rerank:
+        raise ValueError("--score and --rerank are two demos; choose one")
+    if rerank:
+        echo(*_rerank(folder))
+        return
     if score:
         echo(_start_from_a_score())
         return
@@ -54,6 +64,37 @@ def command(
     write_result(result, folder)
     report = write_report(result, folder / "report.html", title="Ranking with top-1 feedback")
     echo(result_table(result), Text(f"Open this page in a browser: {report.resolve().as_uri()}"))
+
+
+def _rerank(folder: Path) -> tuple[TerminalTable, Text]:
+    """Rerank passages behind BM25, and write a report."""
+    from peekrank.experiments.rerank_demo import ANSWERING, TENTHS, VISITS, run_demo
+    from peekrank.reports.rerank_page import write_rerank_report
+
+    folder.mkdir(parents=True, exist_ok=True)
+    check_replaceable(folder / "report.html")
+    with status("reading the docstrings of the standard library") as spinner:
+        demo = run_demo(progress=spinner.update)
+    runs = len(demo.values["BM25 alone"])
+    title = (
+        f"Mean DCG of {VISITS:,} lists of 20 of {demo.passages} docstrings, a thumb for the first passage of one "
+        f"list in {1 / ANSWERING:.0f}, {runs} runs"
+    )
+    rows = [
+        (
+            "",
+            [
+                name,
+                *(f"{values[:, tenth].mean():.2f}" for tenth in (0, 4, TENTHS - 1)),
+                f"{demo.first[name][:, -1].mean():.0%}",
+            ],
+        )
+        for name, values in demo.values.items()
+    ]
+    heads = ["ranked by", "first tenth", "fifth tenth", "last tenth", "right first at end"]
+    report = write_rerank_report(demo, folder / "report.html")
+    found = TerminalTable(title, heads, rows, names=("ranked by",))
+    return found, Text(f"Open this page in a browser: {report.resolve().as_uri()}")
 
 
 def _start_from_a_score() -> TerminalTable:
