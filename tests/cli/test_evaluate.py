@@ -160,3 +160,45 @@ def test_learning_from_files_is_logged_and_evaluated() -> None:
     assert "--log needs exactly one learner, got 2" in refused(
         "train", "train.txt", "ridge", "uniform", "--log", "x.jsonl"
     )
+
+
+def test_a_table_is_bounded_or_evaluated_by_what_it_has() -> None:
+    rows = []
+    rng = np.random.default_rng(0)
+    for visit in range(300):
+        order = np.argsort(-(np.array([0.0, 1.0, 0.5]) + rng.gumbel(size=3)))
+        for rank, i in enumerate(order):
+            seen = f"{rank + 1},{int(rng.random() < 0.2 + 0.3 * i)}" if rank == 0 else ","
+            rows.append(f"{visit},{'abc'[i]},{seen},{(0.0, 1.0, 0.5)[i]}")
+    Path("t.csv").write_text("visit,sku,rank,click,s\n" + "\n".join(rows) + "\n")
+    columns = "event=visit,item=sku,position=rank,reward=click"
+    policies = ["--policy", "order:c,b", "--policy", "order:a,b", "--measure", "dcg@1"]
+    done = peekrank("evaluate", "t.csv", "--columns", columns, *policies, "--json", "a.json", columns=120)
+    assert done.exit_code == 0, done.output
+    assert (
+        "Bounds on dcg@1 per decision, t.csv: 300 decisions, 33.3 % of the candidates with answers" in done.stdout
+    )
+    assert "propensity is missing: no value can be estimated, only bounded" in done.stderr
+    bounds = json.loads(Path("a.json").read_text())
+    assert bounds["differences"][0]["verdict"] == "undecided"
+    done = peekrank(
+        "evaluate", "t.csv", "--columns", f"{columns},score=s", "--temperature", "1", *policies, "--json", "b.json"
+    )
+    assert done.exit_code == 0, done.output
+    found = json.loads(Path("b.json").read_text())["differences"][0]
+    assert found["verdict"] == "higher"
+    low, high = bounds["differences"][0]["log"]
+    assert low <= found["dr"] <= high
+    for options, message in (
+        (["--columns", columns, "--out", "report"], "--out writes estimates, and this log is only bounded"),
+        (["--k", "1"], "--k and --reward-range are for tables: name their columns with --columns"),
+        (["--columns", columns, "--reward-range", "1"], "--reward-range 1: must be two numbers"),
+        (["--columns", columns, "--temperature", "1"], "temperature: needs the column of scores"),
+    ):
+        assert message in refused("evaluate", "t.csv", *policies, *options)
+
+
+def test_any_log_can_be_bounded(log: Path) -> None:
+    done = peekrank("evaluate", log, "--policy", "logged", "--policy", "order:0,1,2,3,4", "--bounds")
+    assert done.exit_code == 0, done.output
+    assert "Bounds on dcg per decision, log.parquet" in done.stdout

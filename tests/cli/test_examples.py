@@ -19,6 +19,10 @@ LONG = (
     "peekrank reproduce --quick",
     "peekrank precompile",
 )  # minutes; tests of their own run these
+OTHERS = (  # logs of a service and of a comparison, which tests of their own write
+    "peekrank evaluate visits.jsonl --policy feature:1 --policy feature:2 --measure dcg@3",
+    "peekrank evaluate home.parquet",
+)
 WIDTH = 60
 
 
@@ -76,8 +80,17 @@ def test_examples_run_as_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     Path("train.txt").write_text(letor_text(30, seed=0))
     Path("test.txt").write_text(letor_text(20, seed=1))
     Path("votes.soc").write_text("# NUMBER ALTERNATIVES: 4\n2: 1,2,3,4\n1: 3,1,2,4\n")
+    Path("shop.csv").write_text("search,sku,sold,price\nshoes,a7,1,10\nshoes,b1,0,5\nhats,c3,2,20\nhats,d4,0,8\n")
+    Path("new.csv").write_text("search,sku,price\nshoes,a7,10\nshoes,b1,5\n")
+    Path("shown.csv").write_text(
+        "visit,sku,rank,click,p\n1,tea,1,1,0.6\n1,milk,2,,0.4\n2,tea,2,,0.6\n2,milk,1,0,0.4\n"
+    )
+    roles = {"event": "visit", "item": "sku", "position": "rank", "reward": "click", "propensity": "p"}
+    Path("columns.toml").write_text(
+        "[columns]\n" + "".join(f"{role} = '{name}'\n" for role, name in roles.items())
+    )
     for line in [line for name in COMMANDS for line in examples(name)]:
-        if line not in (*ENDLESS, *LONG):
+        if line not in (*ENDLESS, *LONG, *OTHERS):
             done = peekrank(*shlex.split(line)[1:])
             assert done.exit_code == 0, f"{line}\n{done.output}"
             if line == "peekrank sweep --example":

@@ -20,6 +20,7 @@ from peekrank.cli._verbosity import configure_output
 from peekrank.reports.numbers import number, percent
 
 if TYPE_CHECKING:
+    from peekrank.evaluation.bounds import Bounds
     from peekrank.evaluation.evaluation import Estimate, Evaluation
     from peekrank.evaluation.holdout import HoldoutVerdict
     from peekrank.evaluation.log import Scope
@@ -40,6 +41,8 @@ peekrank evaluate log.parquet --policy logged --policy order:2,0,1
 peekrank evaluate visits.jsonl --policy feature:1 --policy feature:2 --measure dcg@3
 # Is the learner better than the app's own order?
 peekrank evaluate home.parquet
+# Evaluate a table with a row per event and item.
+peekrank evaluate shown.csv --columns columns.toml --policy logged --policy order:tea,milk
 # Estimate the value of a learner, and write a report.
 peekrank evaluate log.parquet --policy logged --policy marginftrl --out report"""
 JSON_KEYS = {
@@ -92,6 +95,31 @@ def command(
         bool,
         typer.Option("--partial", help="Also count decisions with answers about some of the candidates seen."),
     ] = False,
+    columns: Annotated[
+        str | None,
+        typer.Option(
+            help="Read LOG as a table with a row per event and item: event=session,item=sku,position=rank,"
+            "reward=clicked,propensity=p, or a .toml file with them under [columns]. Further roles: score, "
+            "prediction, k, time, features=a+b.",
+            show_default=False,
+        ),
+    ] = None,
+    k: Annotated[
+        int | None, typer.Option(help="Number of items seen in each event of a table.", show_default="by rewards")
+    ] = None,
+    reward_range: Annotated[
+        str, typer.Option("--reward-range", help="Smallest and largest possible reward of a table.")
+    ] = "0,1",
+    temperature: Annotated[
+        float | None,
+        typer.Option(
+            help="Compute propensities: the logger drew rankings from a softmax of score / TEMPERATURE.",
+            show_default=False,
+        ),
+    ] = None,
+    bounds: Annotated[
+        bool, typer.Option("--bounds", help="Only bound the values, without using propensities.")
+    ] = False,
     seed: Seed = 0,
     json_file: JsonFile = None,
     folder: Annotated[
@@ -117,10 +145,13 @@ def command(
     options = Options(alpha, not separate, chosen, clip, partial)
     options.check()
     with status(f"reading names and numbers of {log.name}"):
-        source = _open(log)
+        source, notes, bounded = _open(log, columns, k, reward_range, temperature)
+        bounds |= bounded
         verdict = holdout_of_log(whole_log(source), alpha=alpha) if source.scope.holdout else None
     if verdict is not None:
         echo(_holdout(verdict, log))
+    for note in notes:
+        print_error(note, "note: ")
     if not policy:
         if verdict is None:
             raise ValueError("--policy is missing: name what to evaluate, for example --policy logged")
@@ -131,6 +162,11 @@ def command(
     rankers = [_ranker(text, source.scope, goal, seed) for text in policy]
     if len({one.name for one in rankers}) < len(rankers):
         raise ValueError("--policy names the same policy twice; name each once")
+    if bounds:
+        if folder:
+            raise ValueError("--out writes estimates, and this log is only bounded; use --json")
+        _bound(source, rankers, goal, alpha, log, json_file)
+        return
     saved = None
     if folder:
         settings = {"policies": policy, "measure": str(goal), "options": repr(options), "seed": seed}
@@ -171,13 +207,79 @@ def _holdout(verdict: HoldoutVerdict, log: Path) -> Text:
     return Text(f"Holdout, {log.name}: {verdict} Plain means: {means}; {counts}.")
 
 
-def _open(path: Path) -> LogSource:
+def _open(
+    path: Path, columns: str | None, k: int | None, reward_range: str, temperature: float | None
+) -> tuple[LogSource, list[str], bool]:
+    """Open a log. Return it with the notes on what it lacks, and whether its values can only be bounded."""
     from peekrank.evaluation.interop import read_dsjson, read_open_bandit
+    from peekrank.evaluation.softmax import SoftmaxSource
     from peekrank.evaluation.sources import MemorySource, open_source
 
+    if columns is not None:
+        from peekrank.evaluation.tables import parse_columns, read_table_log
+
+        low, high = _range(reward_range)
+        table = read_table_log(
+            path, parse_columns(columns), k=k, temperature=temperature, min_feedback=low, max_feedback=high
+        )
+        return MemorySource(path.name, table.log), table.notes, not table.has_propensities
+    if k is not None or reward_range != "0,1":
+        raise ValueError("--k and --reward-range are for tables: name their columns with --columns")
+    source: LogSource
     if path.suffix == ".dsjson":
-        return MemorySource(path.name, read_dsjson(path))
-    return MemorySource(path.name, read_open_bandit(path)) if path.suffix == ".csv" else open_source(path)
+        source = MemorySource(path.name, read_dsjson(path))
+    else:
+        source = MemorySource(path.name, read_open_bandit(path)) if path.suffix == ".csv" else open_source(path)
+    return source if temperature is None else SoftmaxSource(source, temperature), [], False
+
+
+def _range(text: str) -> tuple[float, float]:
+    """Parse the range of rewards."""
+    try:
+        low, high = (float(part) for part in text.split(","))
+    except ValueError:
+        low, high = 1.0, 0.0
+    if not (low < high and abs(low) < 1e300 and abs(high) < 1e300):
+        raise ValueError(f"--reward-range {text}: must be two numbers, the smaller one first, such as 0,1")
+    return low, high
+
+
+def _bound(
+    source: LogSource, rankers: list[Ranker], goal: Measure, alpha: float, log: Path, json_file: Path | None
+) -> None:
+    """Print the bounds on the values of policies."""
+    from peekrank.evaluation.bounds import bound_source
+
+    with transient_progress("bounding", MofNCompleteColumn()) as progress:
+        done = 0
+
+        def tick(n: int) -> None:
+            nonlocal done
+            done += n
+            progress(done, source.scope.decisions)
+
+        result = bound_source(source, rankers, goal, alpha=alpha, progress=tick)
+    level = f"{1 - alpha:.0%}"
+    heads = ["policy", "in this log", f"{level} anytime", "same relevance everywhere"]
+    sizes = f"{pluralize(result.decisions, 'decision')}, {percent(result.seen)} of the candidates with answers"
+    tables: list[TerminalTable | Text] = []
+    bounds = f"Bounds on {goal} per decision, {log.name}: {sizes}"
+    for title, part in ((bounds, result.values), ("Differences", result.differences)):
+        rows = []
+        for one in part:
+            last = "" if one.stationary is None else _ends(one.stationary)
+            names = [one.name, one.baseline] if one.baseline else [one.name]
+            verdict = [_verdict(one, goal)] if one.baseline else []
+            rows.append(("", [*names, _ends(one.log), _ends(one.anytime), last, *verdict]))
+        if rows:
+            both = ["policy", "minus", *heads[1:], "verdict"] if part is result.differences else heads
+            tables.append(TerminalTable(title, both, rows))
+    notes = (
+        "'In this log' is certain: whatever was not seen may have had any possible answer.",
+        "'Same relevance everywhere' holds only if an item is equally relevant in every decision, shown or not.",
+    )
+    echo(*tables, *(Text(note) for note in notes))
+    write_json(json_file, result.as_json)
 
 
 def _ranker(text: str, scope: Scope, measure: Measure, seed: int) -> Ranker:
@@ -230,7 +332,7 @@ def _quality(e: Estimate) -> tuple[str, str]:
     return f"{e.ess:,.0f}", f"{e.max_weight:,.0f}"
 
 
-def _verdict(e: Estimate, measure: Measure) -> str:
+def _verdict(e: Estimate | Bounds, measure: Measure) -> str:
     """Say whether a policy is better: a higher value is better, but a higher loss is worse."""
     better = (
         {"higher": "better", "lower": "worse"}

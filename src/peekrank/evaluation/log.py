@@ -33,7 +33,7 @@ COLUMNS = {
     "candidates": "List String", "position": "List Int64", "propensity": "List Float64",
     "feedback": "List Float64", "feedback_time": "List Float64",
     "features": "List List Float32", "pairs": "List Float64",
-    "score": "List Float64",
+    "score": "List Float64", "prediction": "List Float64",
     "cluster": "String", "arm": "String", "share": "Float64", "own": "List Int64", "expected": "List Float64",
 }  # fmt: skip
 ARMS = ("learner", "own")
@@ -88,6 +88,7 @@ class Log(NamedTuple):
     share: Floats | None = None  # of its lists in the app's own order
     own: Ints | None = None  # rank of each row in the app's own order; -1: unknown
     expected: Floats | None = None  # expected weight of each row in the learner's list
+    predictions: Floats | None = None  # outside prediction of each row's feedback, on any scale; NaN: missing
 
     @property
     def lengths(self) -> Ints:
@@ -139,6 +140,7 @@ class Log(NamedTuple):
             share=None if self.share is None else self.share[events],
             own=None if self.own is None else self.own[rows],
             expected=None if self.expected is None else self.expected[rows],
+            predictions=None if self.predictions is None else self.predictions[rows],
         )
 
 
@@ -330,7 +332,10 @@ def log_from_frame(
         name: _per_row(frame[name], lengths, source) for name in ("propensity", "feedback", "feedback_time")
     }
     position = _per_row(frame["position"], lengths, source)
-    scores = None if frame["score"].null_count() == len(frame) else _per_row(frame["score"], lengths, source)
+    scores, predictions = (
+        None if frame[name].null_count() == len(frame) else _per_row(frame[name], lengths, source)
+        for name in ("score", "prediction")
+    )
     candidates = frame["candidates"].explode()
     if candidates.null_count():
         owner = np.repeat(np.arange(len(lengths)), lengths)
@@ -348,7 +353,7 @@ def log_from_frame(
         columns["feedback_time"], names, learners, reasons, min_feedback, max_feedback,
         _features(frame["features"], lengths, source), _pairs(frame["pairs"], lengths, source), scores,
         None if frame["cluster"].null_count() == len(frame) else frame["cluster"],
-        *_holdout(frame, lengths, source),
+        *_holdout(frame, lengths, source), predictions,
     )  # fmt: skip
 
 
@@ -448,8 +453,9 @@ def frame_from_log(log: Log) -> pl.DataFrame:
         "position": log.position,
         **{name: pl.Series(getattr(log, name), nan_to_null=True) for name in numbers},
     })  # fmt: skip
-    if log.scores is not None:
-        rows = rows.with_columns(score=pl.Series(log.scores, nan_to_null=True))
+    for name, column in (("score", log.scores), ("prediction", log.predictions)):
+        if column is not None:
+            rows = rows.with_columns(pl.Series(name, column, nan_to_null=True))
     if log.features is not None:
         rows = rows.with_columns(features=pl.Series(log.features).cast(pl.List(pl.Float32)))
     lists = rows.group_by("owner", maintain_order=True).agg(pl.all()).drop("owner")

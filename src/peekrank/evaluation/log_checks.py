@@ -13,6 +13,7 @@ from peekrank.evaluation.log import Log, Source
 from peekrank.types import Ints
 
 _HEAVIEST = 1e6  # weight of a position
+_FARTHEST = 1e100  # prediction, so that its square is a number
 _SUM = 1e-6  # tolerance per candidate: propensities must add up to the number of candidates seen
 
 
@@ -86,6 +87,9 @@ def checked(log: Log, source: Source) -> Log:
     reject(answered & ~possible, "feedback", lambda row: (
         f"{log.feedback[row]:g} on {named(row)}: must be from {log.min_feedback:g} to "
         f"{log.max_feedback:g}"))  # fmt: skip
+    if log.predictions is not None:
+        reject(np.abs(log.predictions) > _FARTHEST, "prediction", lambda row: (
+            f"{np.asarray(log.predictions)[row]:g} of {named(row)}: must be at most {_FARTHEST:g}"))  # fmt: skip
     if log.arms is None or log.share is None or log.own is None or log.expected is None:
         return log
     within = np.repeat(log.arms >= 0, lengths)

@@ -11,6 +11,7 @@ from peekrank.evaluation import estimators as est
 from peekrank.evaluation.estimators import Rows, Target
 from peekrank.evaluation.log import Log, Scope
 from peekrank.evaluation.pairs import fill_pairs, pair_propensities
+from peekrank.evaluation.predictions import TOTALS, adjust_means
 from peekrank.evaluation.supported_measures import by_items, gain_rule, reject
 from peekrank.measures import PairwiseLoss
 from peekrank.types import Floats, Ints, LinearMeasure, Measure
@@ -177,7 +178,7 @@ class _PairsPart:
 
 
 class Predictor:
-    """Predictions of gains from earlier decisions, carried from one part of a log to the next.
+    """Predictions of gains from earlier decisions and outside predictions, carried through the parts of a log.
 
     Parameters
     ----------
@@ -193,6 +194,8 @@ class Predictor:
         self.codes = np.empty(0, np.int64)  # ordered pairs seen so far, in the order of `sums`
         self.overall = np.zeros(2)
         self.scale, self.P, self.w = np.empty(0), np.empty((0, 0)), np.empty(0)
+        self._by_items = subjects > 0
+        self.adjustment, self.adjustment_totals = np.empty((2, 0)), np.zeros(TOTALS)  # by outside predictions
 
     def predict(self, rows: Rows, log: Log) -> Floats:
         """Predict the gain of each row, then learn from it."""
@@ -202,6 +205,12 @@ class Predictor:
             if self.overall[1] == 0:
                 self.overall[:] = rows.span / 2, 1.0
             est.fill_means(rows, self.sums, self.counts, self.overall, out)
+            if self._by_items and log.predictions is not None:
+                known = self.adjustment.shape[1]
+                if known < len(self.sums):
+                    self.adjustment = np.hstack([self.adjustment, np.zeros((2, len(self.sums) - known))])
+                sums, counts = self.adjustment[0], self.adjustment[1]
+                adjust_means(rows, log.predictions, sums, counts, self.adjustment_totals, out)
         elif self.regression == "features":
             if log.features is None or len(rows.propensity) != len(log.item):
                 raise ValueError(
@@ -219,7 +228,7 @@ class Predictor:
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return all that the predictor has learned, by name."""
-        names = ("sums", "counts", "codes", "overall", "scale", "P", "w")
+        names = ("sums", "counts", "codes", "overall", "scale", "P", "w", "adjustment", "adjustment_totals")
         return {name: getattr(self, name) for name in names}
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
@@ -227,6 +236,8 @@ class Predictor:
         subjects, d = len(arrays["sums"]), len(arrays["w"])
         known = len(arrays["codes"]) == subjects if len(arrays["codes"]) else subjects == len(self.sums)
         fits = arrays["P"].shape == (d, d) and len(arrays["scale"]) == max(d - 1, 0)
+        fits &= arrays["adjustment"].shape in ((2, 0), (2, subjects))
+        fits &= arrays["adjustment_totals"].shape == (TOTALS,)
         if not (known or self.regression == "mean") or not fits or len(arrays["counts"]) != subjects:
             raise ValueError("the state is of another evaluation")
         for name, array in arrays.items():

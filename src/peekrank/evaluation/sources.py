@@ -109,8 +109,8 @@ def open_source(path: str | Path) -> LogSource:
 
 
 def whole_log(source: LogSource) -> Log:
-    """Read a whole log into memory, without features, pairs and scores."""
-    parts = [log._replace(features=None, pairs=None, scores=None) for log in source.parts()]
+    """Read a whole log into memory, without features, pairs, scores and predictions."""
+    parts = [log._replace(features=None, pairs=None, scores=None, predictions=None) for log in source.parts()]
     if len(parts) == 1:
         return parts[0]
     learners = np.cumsum([0, *(len(log.learners) for log in parts)])

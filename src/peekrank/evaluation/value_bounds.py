@@ -32,6 +32,26 @@ class ValueBounds(NamedTuple):
         return f"value {self.low:.4g} to {self.high:.4g} per round; items without answers: {items}\n{advice}"
 
 
+def bound_means(sums: Floats, counts: Floats, largest: float, alpha: float) -> tuple[Floats, Floats]:
+    """Bound the mean gain of each item, for all items and all numbers of answers at once, as `bound_value` says.
+
+    Parameters
+    ----------
+    sums, counts
+        Sum and number of the observed gains of each item.
+    largest
+        Largest gain.
+    alpha
+        Error probability.
+    """
+    known = np.maximum(counts, 1)
+    half = largest * np.sqrt(np.log(2 * len(counts) * known * (known + 1) / alpha) / (2 * known))
+    mean = sums / known
+    low = np.where(counts > 0, np.maximum(mean - half, 0), 0.0)
+    high = np.where(counts > 0, np.minimum(mean + half, largest), largest)
+    return low, high
+
+
 def bound_value(
     measure: LinearMeasure,
     order: ArrayLike,
@@ -71,11 +91,7 @@ def bound_value(
     check_unit("alpha", alpha)
     counts = np.asarray(answers, dtype=np.float64)
     m, largest = len(counts), float(measure.gain(np.array([float(max_grade)]))[0])
-    known = np.maximum(counts, 1)
-    half = largest * np.sqrt(np.log(2 * m * known * (known + 1) / alpha) / (2 * known))
-    mean = sums / known
-    low = np.where(counts > 0, np.maximum(mean - half, 0), 0.0)
-    high = np.where(counts > 0, np.minimum(mean + half, largest), largest)
+    low, high = bound_means(sums, counts, largest, alpha)
     positions = np.empty(m)
     positions[np.asarray(order)] = measure.discount(m)
     width, seen = positions * (high - low), counts > 0

@@ -1,0 +1,103 @@
+"""Measure what outside predictions are worth in an evaluation: records/predictions.json.
+
+python experiments/predictions.py widths      # widths of intervals for correlations from 0 to 0.9
+python experiments/predictions.py coverage    # 2,000 logs of few decisions about many items: how often wrong?
+"""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import polars as pl
+
+from peekrank import DCG
+from peekrank.evaluation.evaluation import evaluate_log
+from peekrank.evaluation.log import Log
+from peekrank.evaluation.policies import fixed_order
+from peekrank.evaluation.softmax import add_softmax_propensities
+from peekrank.types import Floats
+
+RUNS, DECISIONS, M, K = 20, 3000, 10, 3
+LOGS, FEW, MANY, SEEN = 2000, 60, 50, 10
+
+
+def softmax_log(
+    rng: np.random.Generator, n: int, scores: Floats, k: int, gains: Floats, predictions: Floats
+) -> Log:
+    """Return the log of a logger that draws each ranking from the softmax of the scores."""
+    m = len(scores)
+    noisy = scores + rng.gumbel(size=(n, m))
+    position = np.argsort(np.argsort(-noisy, axis=1), axis=1)
+    log = Log(
+        events=pl.Series([str(t) for t in range(n)]), time=np.full(n, np.nan), k=np.full(n, k),
+        learner=np.zeros(n, np.int64), offsets=np.arange(n + 1) * m, item=np.tile(np.arange(m), n),
+        position=position.ravel(), propensity=np.full(n * m, np.nan),
+        feedback=np.where(position < k, gains, np.nan).ravel(), feedback_time=np.full(n * m, np.nan),
+        names=tuple(map(str, range(m))), learners=("softmax",), reasons=("",), scores=np.tile(scores, n),
+        predictions=predictions.ravel(),
+    )  # fmt: skip
+    return add_softmax_propensities(log, 1.0)
+
+
+def correlated(rng: np.random.Generator, gains: Floats, means: Floats, rho: float) -> Floats:
+    """Return predictions that correlate with the gains of each item, on another scale and biased by item."""
+    noise = rng.normal(size=gains.shape)
+    spread = np.sqrt(means * (1 - means))
+    return np.asarray(
+        3 * (rho * (gains - means) / spread + np.sqrt(1 - rho**2) * noise) + rng.normal(size=len(means))
+    )
+
+
+def widths() -> None:
+    """Print the widths of the intervals of a difference relative to those without predictions."""
+    print("| correlation | usual | anytime | anytime, stationary |\n|---|---|---|---|")
+    for rho in (0.0, 0.1, 0.3, 0.5, 0.7, 0.8, 0.9):
+        ratios = []
+        for seed in range(RUNS):
+            rng = np.random.default_rng([1, seed])
+            means = rng.uniform(0.1, 0.9, M)
+            gains = (rng.random((DECISIONS, M)) < means).astype(float)
+            scores, predictions = rng.normal(size=M), correlated(rng, gains, means, rho)
+            log = softmax_log(rng, DECISIONS, scores, K, gains, predictions)
+            orders = [fixed_order(log, [str(i) for i in rng.permutation(M)], name) for name in "ab"]
+            found = [
+                evaluate_log(one, orders, DCG(K)).differences[0] for one in (log, log._replace(predictions=None))
+            ]
+            sizes = [[high - low for low, high in (e.fixed_n, e.anytime, e.betting)] for e in found]
+            ratios.append(np.divide(*sizes))
+        mean, sd = np.mean(ratios, axis=0), np.std(ratios, axis=0, ddof=1)
+        cells = " | ".join(f"{a:.2f} ± {b:.2f}" for a, b in zip(mean, sd, strict=True))
+        print(f"| {rho} | {cells} |", flush=True)
+
+
+def coverage() -> None:
+    """Print how often intervals were ever wrong, where it is hardest: few decisions, many items."""
+    print("| predictions | anytime, ever wrong | usual, wrong at the end |\n|---|---|---|")
+    for name in ("none", "right", "noise", "reversed"):
+        wrong = usual = 0
+        for seed in range(LOGS):
+            rng = np.random.default_rng([2, seed])
+            means = rng.beta(0.3, 1.2, MANY).clip(0.01, 0.99)
+            gains = (rng.random((FEW, MANY)) < means).astype(float)
+            half = np.arange(FEW)[:, None] < FEW // 2
+            predictions = {
+                "none": np.full(gains.shape, np.nan),
+                "right": gains + rng.normal(size=gains.shape) / 4,
+                "noise": rng.standard_cauchy(gains.shape),
+                "reversed": np.where(half, gains, -gains) + rng.normal(size=gains.shape) / 4,
+            }[name]
+            log = softmax_log(rng, FEW, 1.5 * rng.normal(size=MANY), SEEN, gains, predictions)
+            ranks = rng.permutation(MANY)
+            order = fixed_order(log, [str(i) for i in ranks])
+            true = gains[:, ranks] @ DCG(SEEN).discount(MANY)
+            at = np.arange(1, FEW + 1)
+            e = evaluate_log(log, [order], DCG(SEEN), checkpoints=at).estimates[0]
+            running = np.cumsum(true) / at
+            wrong += bool(((running < e.lows) | (running > e.highs)).any())
+            usual += not e.fixed_n[0] <= running[-1] <= e.fixed_n[1]
+        print(f"| {name} | {100 * wrong / LOGS:.2f} % | {100 * usual / LOGS:.1f} % |", flush=True)
+
+
+if __name__ == "__main__":
+    {"widths": widths, "coverage": coverage}[sys.argv[1]]()
