@@ -1,7 +1,8 @@
-"""Measure what rules cost per list: the time of `Agent.rank` under a rule, as a share of the time without.
+"""Measure what rules cost per list: the time of a call under a rule, as a share of the time without.
 
-All agents have learned from 1,000 rounds without rules. The rows of a learner run in turns, on lists of 50 items,
-in processor time; a figure is the median over the turns of the ratio within a turn.
+A call is `rank` of an `Agent`, or of a service with doubtsort, without HTTP. All have learned from 1,000
+rounds without rules. The rows of a column run in turns, on lists of 50 items, in processor time; a figure is the
+median over the turns of the ratio within a turn.
 
     python benchmarks/rules.py
 """
@@ -9,18 +10,26 @@ in processor time; a figure is the median over the turns of the ratio within a t
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from statistics import median
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 from clock import seconds
+from rich.box import MARKDOWN
 from rich.console import Console
 from rich.table import Table
 
 from peekrank import DCG, Agent, AtMost, DoubtSort, Greedy, Mixed, Ridge, Rules
+from peekrank.service.api.messages import FeedbackRequest, Item, ItemsRequest, RankRequest
+from peekrank.service.config import Config, SlotConfig, StoreConfig
+from peekrank.service.config.rules import RulesConfig
+from peekrank.service.core.service import Service
 from peekrank.types import Learner
 
-N, K, D, LEARNED, LISTS, TURNS = 50, 3, 8, 1000, 400, 25
+NAMES = [f"item {n}" for n in range(50)]
+N, K, D, LEARNED, LISTS, TURNS = 50, 3, 8, 1000, 200, 25
 LEARNERS: dict[str, Learner] = {
     "doubtsort": DoubtSort(DCG()),
     "greedy": Greedy(DCG()),
@@ -81,6 +90,38 @@ def rows(learner: Learner) -> dict[str, Callable[[], None]]:
     return actions
 
 
+def service_rows(running: ExitStack) -> dict[str, Callable[[], None]]:
+    """Return an action for each rule that ranks lists with a service."""
+    actions: dict[str, Callable[[], None]] = {}
+    for name, rules in {"": Rules(), **RULES}.items():
+        limits = RulesConfig(
+            rules.explore, rules.explore_at, tuple((p, NAMES[i]) for p, i in rules.pinned.items()),
+            new=rules.new, new_below=rules.new_below, group=rules.group, leash=rules.leash,
+        )  # fmt: skip
+        actions[f"{name}, names" if rules.group else name] = service_ranking(running, limits)
+    return actions
+
+
+def service_ranking(running: ExitStack, rules: RulesConfig) -> Callable[[], None]:
+    """Return an action that ranks lists with a service."""
+    slot = SlotConfig("home", k=K, items=tuple(NAMES), seed=7, rules=rules)
+    store = StoreConfig(f"{running.enter_context(TemporaryDirectory())}/log.db", synchronous="normal")
+    service = running.enter_context(Service(Config((slot,), store=store)))
+    groups = GROUPS["names"]
+    service.put_items("home", ItemsRequest([Item(n, group=g) for n, g in zip(NAMES, groups, strict=True)]))
+    rng = np.random.default_rng(0)
+    for _ in range(LEARNED):
+        shown = service.rank("home", RankRequest(items=NAMES))
+        good = [float(rng.random() < 0.8 - NAMES.index(name) / N) for name in shown.top_k]
+        service.feedback(shown.event_id, FeedbackRequest(good))
+
+    def rank() -> None:
+        for _ in range(LISTS):
+            service.rank("home", RankRequest(items=NAMES))
+
+    return rank
+
+
 def costs(actions: dict[str, Callable[[], None]]) -> tuple[float, dict[str, float]]:
     """Return the best microseconds of a call without rules, and what each rule adds, as a share of it."""
     for action in actions.values():
@@ -93,8 +134,10 @@ def costs(actions: dict[str, Callable[[], None]]) -> tuple[float, dict[str, floa
 def main() -> None:
     """Print the cost of each rule for each learner."""
     found = {name: costs(rows(learner)) for name, learner in LEARNERS.items()}
-    table = Table("rule", *found, title=f"Cost of rules, {N} items, k = {K}")
-    table.add_row("without rules", *(f"{call:.1f} us" for call, _ in found.values()))
+    with ExitStack() as running:
+        found["service"] = costs(service_rows(running))
+    table = Table("rule", *found, box=MARKDOWN)
+    table.add_row("without rules", *(f"{call:.1f} µs" for call, _ in found.values()))
     for name in found["doubtsort"][1]:
         table.add_row(
             name, *(f"{100 * added[name]:+.0f} %" if name in added else "" for _, added in found.values())

@@ -355,6 +355,7 @@ def run(case: dict[str, Any], wanted: Any) -> tuple[tuple[int, ...], int]:
         2,
         0,
         0,
+        0,
     )
     relaxed = obey_kernel(memory, counts, np.arange(n), np.array(wanted, np.int64), n, out)
     return tuple(out.tolist()), int(relaxed)

@@ -28,6 +28,7 @@ from peekrank.engine.validation import rows_of
 from peekrank.types import Applied, Floats, Ints, Learner, LinearMeasure, Measure, Shape
 
 _FAR = 2**62
+_MOST_PLANS = 64
 _NO_NUMBERS: Ints = np.empty(0, np.int64)
 _NO_SCORES: Floats = np.empty(0)
 
@@ -59,6 +60,7 @@ class Ruled:
             self._rules.leash is not None or self._rules.group is not None,
         )
         self._expecting = self._standing._replace(mixed=True)
+        self._plans: dict[Any, Plan] = {}  # of the latest calls, by what they said
         self._grouped, self._room, self._loaded = self._rules.group is not None, 0, self._standing
         self._entry: Callable[..., int] | None = None
         self._memory: RuleMemory
@@ -85,6 +87,9 @@ class Ruled:
             )
         if pins is None and blocked is None:
             return standing
+        key = _key(pins, blocked)
+        if key is not None and (known := self._plans.get((*key, expecting))) is not None:
+            return known
         found, required, out = rules.pinned, frozenset[int](), rules.blocked
         if pins is not None:
             called = as_pins(pins)
@@ -98,15 +103,21 @@ class Ruled:
             check_rules(Rules(blocked=out), self._learner, Shape(1, 0, 1))
         check_pins(found, out)
         mixed = standing.mixed or pins is not None
-        return Plan(tuple(sorted(found.items())), required, tuple(out), mixed, standing.listed)
+        plan = Plan(tuple(sorted(found.items())), required, tuple(out), mixed, standing.listed)
+        if key is not None:
+            if len(self._plans) == _MOST_PLANS:
+                self._plans.clear()
+            self._plans[(*key, expecting)] = plan
+        return plan
 
     def check_list(self, plan: Plan, items: Ints, context: Context | None, *, has_order: bool) -> None:
         """Raise ValueError if a list cannot obey what the call says, or has no order for the leash."""
         if self._rules.leash is not None and not has_order and (context is None or not len(context.scores)):
             raise ValueError("the leash needs the app's own order: pass scores, or available in that order")
         n = len(items)
+        listed = items.tolist() if plan.required else ()
         for position, item in plan.pins if plan.required else ():
-            if position in plan.required and (position > n or item not in items):
+            if position in plan.required and (position > n or item not in listed):
                 reason = f"{n} items" if position > n else "no such item"
                 raise ValueError(f"item {item} is pinned to position {position}, but the list has {reason}")
 
@@ -172,6 +183,16 @@ class Ruled:
         memory.numbers[:] = (place, 0, *group, *new, rules.new_below, rules.leash is not None, 0, 0)
         memory.shares[:2] = rules.explore, rules.leash or 0.0
         self._room, self._memory, self._address = room, memory, pinned(memory)
+
+
+def _key(pins: Pins | None, blocked: Iterable[int] | None) -> tuple[Any, ...] | None:
+    """Return what identifies the rules of a call, or None if they are not plain numbers."""
+    if not (pins is None or type(pins) is dict) or not (blocked is None or type(blocked) in (list, tuple)):
+        return None
+    said = (*(() if pins is None else (*pins, *pins.values())), *(blocked or ()))
+    if any(type(number) is not int for number in said):
+        return None
+    return None if pins is None else tuple(pins.items()), None if blocked is None else tuple(blocked)
 
 
 @lru_cache(maxsize=64)

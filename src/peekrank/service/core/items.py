@@ -54,6 +54,13 @@ class Items:
         """Return the number of an item, or None if it is unknown."""
         return self._numbers.get(name)
 
+    def numbers(self, names: Sequence[str], added: Sequence[str]) -> list[int]:
+        """Return the numbers of items, which are known or will be the next ones."""
+        if not added:
+            return [self._numbers[name] for name in names]
+        new = {name: len(self.known) + n for n, name in enumerate(added)}
+        return [new[name] if name in new else self._numbers[name] for name in names]
+
     def is_present(self, name: str) -> bool:
         """Check whether an item is known and not retired."""
         number = self._numbers.get(name)
@@ -101,10 +108,12 @@ class Items:
         score = None if number is None else self.known[number].score
         return np.nan if score is None else score
 
-    def group(self, name: str) -> str:
-        """Return the registered group of an item, or an empty text."""
-        number = self._numbers.get(name)
-        return "" if number is None else self.known[number].group
+    def groups(self, numbers: Sequence[int]) -> list[str]:
+        """Return the registered groups of items, an empty text for those without one and those that are new."""
+        known = self.known
+        if max(numbers, default=-1) < len(known):
+            return [known[number].group for number in numbers]
+        return [known[number].group if number < len(known) else "" for number in numbers]
 
     def features(self, numbers: Ints, d: int) -> Features:
         """Return the features of items, one row each."""

@@ -78,25 +78,31 @@ def set_pins(state: SlotState, body: Ranked, request: messages.RankRequest) -> N
         check_mixture(state.agent.learner)
     except ValueError as error:
         raise problems.invalid(f"pins: {error}", "$.pins") from None
-    names = names_of_rows(state, body)
-    index = {name: n for n, name in enumerate(names)}
-    rows = None if state.lists else read_numbers(body.items) if body.items else state.items.present
+    place = _rows_by_name(state, body, {*pins.values(), *called.values()})
+    length = len(body.names) or len(body.items) // 4 or len(state.items.present)
     for position, name in called.items():
         if pins.get(position, name) != name:
             raise _bad_pin(name, position, f"and the slot's rules pin {pins[position]!r} there")
-        if name not in index:
+        if name not in place:
             raise _bad_pin(name, position, "but is blocked" if name in body.blocked else "but is not in the list")
-        if position > len(names):
-            raise _bad_pin(name, position, f"but the list has {len(names)} items")
+        if position > length:
+            raise _bad_pin(name, position, f"but the list has {length} items")
     pins |= called
-    used = {position: name for position, name in pins.items() if name in index and position <= len(names)}
+    used = {position: name for position, name in pins.items() if name in place and position <= length}
     if len(set(used.values())) < len(used):
         name = next(name for name in used.values() if list(used.values()).count(name) > 1)
         raise problems.invalid(f"pins: {name!r} is pinned to two positions", "$.pins")
-    body.pins = [
-        (position, index[name] if rows is None else int(rows[index[name]]))
-        for position, name in sorted(used.items())
-    ]
+    body.pins = [(position, place[name]) for position, name in sorted(used.items())]
+
+
+def _rows_by_name(state: SlotState, body: Ranked, names: set[str]) -> dict[str, int]:
+    """Return the number of each of these items that is in the list, or its index if the list brings its items."""
+    if state.lists:
+        return {name: n for n, name in enumerate(body.names) if name in names}
+    rows = set((read_numbers(body.items) if body.items else state.items.present).tolist())
+    known = {name: number for name in names if (number := state.items.number(name)) is not None}
+    known |= {name: len(state.items) + n for n, name in enumerate(body.added) if name in names}
+    return {name: number for name, number in known.items() if number in rows}
 
 
 def _bad_pin(name: str, position: int, reason: str) -> problems.Problem:
@@ -118,8 +124,14 @@ def set_groups(state: SlotState, body: Ranked, items: Items | None) -> None:
     if state.config.mode == "shadow":
         return
     of_group: dict[str, int] = {}
-    registered = (lambda _: "") if state.lists else state.items.group
-    groups = [sent.get(name) or registered(name) for name in names_of_rows(state, body)]
+    registered = [""] * len(body.names)
+    if not state.lists:
+        rows = read_numbers(body.items) if body.items else state.items.present
+        registered = state.items.groups(rows.tolist())
+    groups = registered
+    if sent:
+        names = names_of_rows(state, body)
+        groups = [sent.get(name) or group for name, group in zip(names, registered, strict=True)]
     body.groups = numbers(
         np.array([of_group.setdefault(group, n) if group else n for n, group in enumerate(groups)], np.int64)
     )

@@ -161,9 +161,7 @@ class Slot:
         unknown = [name for name in names if not state.items.is_present(name)]
         if unknown:
             self._add(body, unknown)
-        known = len(state.items)
-        new = {name: known + n for n, name in enumerate(body.added)}
-        chosen = [new[name] if name in new else self._number(name) for name in names]
+        chosen = state.items.numbers(names, body.added)
         body.items = numbers(np.array(chosen if state.keeps_order else sorted(chosen), dtype=np.int64))
 
     def _check_length(self, n: int) -> None:
