@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import re
 import sys
 import tempfile
 import threading
@@ -21,6 +22,8 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -40,19 +43,99 @@ from peekrank.service.api.codec import LINES
 from peekrank.service.api.server import HttpServer
 from peekrank.service.api.structured_logging import configure_logging
 from peekrank.service.client import Client
-from peekrank.service.config import Config, LimitsConfig, ServerConfig, SlotConfig, StoreConfig
+from peekrank.service.config import Config, ServerConfig, StoreConfig
+from peekrank.service.config.file import Document
+from peekrank.service.config.model import parse_config
 from peekrank.service.core.service import Service
 
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
-SLOTS = (
-    SlotConfig("home", learner="doubtsort", items=("tea", "cake", "soup"), k=2, seed=1),
-    SlotConfig("fixed", learner="marginftrl", items=("tea", "cake", "soup"), seed=2),
-    SlotConfig("lists", learner="ridge", features=2, context=1, max_list_length=5, k=2, seed=3),
-    SlotConfig("registry", learner="ridge", features=1, features_from="registry", max_list_length=5, seed=4),
-    SlotConfig("clicks", learner="doubtsort", k=3, missing_feedback=0, update="on_close", aggregate="max", seed=5),
-)
+SLOTS = """
+[slots.home]
+items = ["tea", "cake", "soup"]
+k = 2
+holdout = { share = 0.3, order = ["tea", "cake"] }
+sticky = "1 h"
+max_visitors = 50
+seed = 1
+
+[slots.fixed]
+learner = "marginftrl"
+items = ["tea", "cake", "soup"]
+seed = 2
+
+[slots.lists]
+learner = "ridge"
+features = 2
+context = 1
+max_list_length = 5
+k = 2
+seed = 3
+
+[slots.registry]
+learner = "ridge"
+features = 1
+features_from = "registry"
+max_list_length = 5
+seed = 4
+
+[slots.clicks]
+k = 3
+missing_feedback = 0
+update = "on_close"
+aggregate = "max"
+seed = 5
+
+[slots.docs]
+learner = "mixed:cells=50"
+k = 2
+holdout = 0.2
+sticky = "1 h"
+seed = 6
+
+[slots.docs.rules]
+explore = 0.5
+blocked = ["salt"]
+pins = { 2 = "tea" }
+group = { n = 1, within = 2 }
+leash = 0.4
+
+[slots.docs.rerank]
+keys = "given"
+default = true
+
+[slots.away]
+learner = "mixed:cells=50"
+seed = 7
+
+[slots.away.rerank]
+upstream = "http://127.0.0.1:9/rerank"
+keys = "query"
+max_documents = 200
+
+[slots.union]
+k = 2
+measure = "dcg@2"
+seed = 8
+
+[slots.union.compare]
+
+[slots.coin]
+k = 2
+measure = "dcg@2"
+seed = 9
+
+[slots.coin.compare]
+mode = "coin"
+
+[limits]
+max_open_events = 200
+max_items = 500
+"""
+NAMES = tuple(re.findall(r"^\[slots\.(\w+)\]", SLOTS, re.MULTILINE))
+ITEMS = ("tea", "cake", "soup", "salt")
 _ROUND = 2600  # calls
 EVENTS = tuple(f"e{i}" for i in range(8))
+TRACE = "0123456789abcdef" * 2
 
 
 @schemathesis.serializer(LINES)
@@ -68,10 +151,18 @@ def _read_lines(_: Any, response: Any) -> Any:
     return json.loads(lines[-1]) if lines else {"status": 200}
 
 
-def fuzzed_config(folder: Path) -> Config:
+def fuzzed_config(folder: Path, feedback_window: float = 1800.0) -> Config:
     """Configure a service with a slot of each kind."""
-    store = StoreConfig(path=str(folder / "fuzz.db"), synchronous="normal")
-    return Config(SLOTS, ServerConfig(port=0), store, LimitsConfig(max_open_events=200, max_items=500))
+    config = parse_config(Document(SLOTS, "fuzz.toml"))
+    slots = [replace(slot, feedback_window=feedback_window) for slot in config.slots]
+    store = StoreConfig(path=str(folder / "fuzz.db"), synchronous="normal", snapshot_every=500)
+    return replace(config, slots=tuple(slots), server=ServerConfig(port=0), store=store)
+
+
+def reloads(folder: Path) -> Callable[[], Config]:
+    """Make a function that returns another configuration each time."""
+    windows = cycle((3.0, 1800.0))
+    return lambda: fuzzed_config(folder, next(windows))
 
 
 def fuzz(url: str, calls: int, random_seed: int) -> Counter[tuple[str, int]]:
@@ -126,15 +217,28 @@ def _check(statuses: Counter[tuple[str, int]]) -> Callable[[Any, int], None]:
 
 
 def _steer(case: Any, number: int) -> None:
-    """Direct every other call to a slot and an event that exist."""
+    """Direct every other call to a slot and an event that exist, with items and orders that fit."""
     if number % 2:
         return
-    slot, event = SLOTS[number // 2 % len(SLOTS)].name, EVENTS[number // 16 % len(EVENTS)]
-    for name, value in (("slot", slot), ("event_id", event)):
+    slot, event = NAMES[number // 2 % len(NAMES)], EVENTS[number // 32 % len(EVENTS)]
+    for name, value in (("slot", slot), ("event_id", event), ("trace_id", TRACE)):
         if isinstance(case.path_parameters, dict) and name in case.path_parameters:
             case.path_parameters[name] = value
-    if isinstance(case.body, dict) and case.operation.label.endswith("/rank"):
+    if not isinstance(case.body, dict):
+        return
+    if case.operation.label.endswith("/rank"):
         case.body["event_id"] = event
+        if number % 4 == 0 and slot in ("union", "coin"):
+            first = list(ITEMS[: 1 + number // 4 % 4])
+            case.body = {"event_id": event, "orders": [first, first[::-1]]}
+        elif number % 4 == 0:
+            case.body["items"] = list(ITEMS)
+    if case.operation.label.endswith("/rerank"):
+        case.headers = {**(case.headers or {}), "traceparent": f"00-{TRACE}-{TRACE[:16]}-01"}
+        case.body |= {"model": slot} if number % 4 == 0 else {}
+        if number % 8 == 0:
+            case.body.pop("texts", None)
+            case.body["documents"] = [{"id": name, "score": n / 4} for n, name in enumerate(ITEMS)]
 
 
 def main() -> None:
@@ -147,7 +251,7 @@ def main() -> None:
     configure_logging("error")
     with tempfile.TemporaryDirectory() as folder:
         config = fuzzed_config(Path(folder))
-        server = HttpServer(Service(config), config)
+        server = HttpServer(Service(config), config, reload=reloads(Path(folder)))
         thread = threading.Thread(target=server.run)
         thread.start()
         try:

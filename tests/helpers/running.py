@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -26,9 +26,11 @@ def config(folder: Path, **fields: Any) -> Config:
 
 
 @contextmanager
-def running(service: Service, config: Config) -> Iterator[HttpServer]:
+def running(
+    service: Service, config: Config, *, reload: Callable[[], Config] | None = None
+) -> Iterator[HttpServer]:
     """A service behind its server, in a thread, while the context lasts."""
-    made = HttpServer(service, config)
+    made = HttpServer(service, config, reload=reload)
     thread = threading.Thread(target=made.run)
     thread.start()
     try:

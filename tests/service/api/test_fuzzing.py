@@ -22,7 +22,7 @@ def test_nothing_that_is_sent_makes_it_fail(tmp_path: Path) -> None:
     script = load_script("fuzz_service")
     config = script.fuzzed_config(tmp_path)
     service = Service(config)
-    with running(service, config) as one:
+    with running(service, config, reload=script.reloads(tmp_path)) as one:
         with Client(one.url, retries=20) as client:
             client.slots()
         seen = script.fuzz(one.url, 500, 0)
