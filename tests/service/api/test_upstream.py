@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import io
 import json
 import threading
@@ -34,7 +35,8 @@ def replies(content: Any, status: int = 200) -> Callable[[Request], Awaitable[Re
     body = content if isinstance(content, bytes) else json.dumps(content).encode()
 
     async def reply(request: Request) -> Response:
-        return Response(body, status, media_type="application/json")
+        headers = {"content-encoding": "gzip"} if body[:2] == b"\x1f\x8b" else {}
+        return Response(body, status, headers, "application/json")
 
     return reply
 
@@ -127,6 +129,7 @@ BROKEN = {
     "error": (replies({"error": "Sesame"}, 500), "status 500"),
     "redirect": (replies({}, 307), "status 307"),
     "large": (replies(b" " * (17 * 2**20)), "too large"),
+    "compressed": (replies(gzip.compress(json.dumps(results(SCORES)).encode())), "not a list of results"),
 }
 
 

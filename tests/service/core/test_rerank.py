@@ -5,13 +5,15 @@ from __future__ import annotations
 from hashlib import blake2b
 from itertools import pairwise
 from math import exp
+from types import SimpleNamespace
+from typing import Any
 from unicodedata import normalize
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from peekrank.service.core.rerank import Texts, falling
+from peekrank.service.core.rerank import MAX_TRACE, Texts, Traces, falling
 
 UNIT = st.one_of(st.floats(0, 1), st.sampled_from([0.0, 1.0, 0.5, 0.5 + 1e-9, 1e-7]))
 
@@ -43,3 +45,35 @@ def test_ids_are_keyed_hashes_of_normal_forms(text: str, secret: bytes) -> None:
     assert texts.item(f"\n {normalize('NFD', text.strip())} ") == texts.item(text)
     assert len({texts.item(text)[2:], texts.key("query", text)[2:], texts.key("given", text)[2:]}) == 3
     assert texts.item(text) != Texts(bytes(31) + b"x").item(text)
+
+
+def test_marks_without_an_end_are_not_normalised() -> None:
+    texts, marks = Texts(bytes(32)), "\u0300\u0327"  # in the order of NFD: \u0327\u0300
+    many = "a" + marks * 1_000_000  # takes hours to normalise
+    wanted = blake2b(many.encode(), key=bytes(32), digest_size=16, person=b"text")
+    assert texts.item(many) == f"t:{wanted.hexdigest()}"
+    assert texts.item("\u0f73" * 1_000_000) != texts.item("\u0f71\u0f72" * 1_000_000)  # each decomposes into two
+    assert texts.item("a" + marks * 15) == texts.item("a" + "\u0327" * 15 + "\u0300" * 15)
+
+
+def test_a_trace_forgets_its_events_behind_an_older_one_that_is_open() -> None:
+    known: Any = {
+        "faq": SimpleNamespace(state=SimpleNamespace(open={"e0": 0}, recent={}, find=lambda event: event))
+    }
+    traces = Traces()
+    traces.add(b"first", "faq", "e0")
+    for n in range(1000):  # each closes before the next one
+        traces.prune(known)
+        traces.add(n.to_bytes(2), "faq", f"e{n + 1}")
+    assert len(traces._events) < 10
+    assert len(traces.find(b"first", known, ())) == 1
+
+
+def test_feedback_on_a_trace_reaches_its_latest_events() -> None:
+    known: Any = {"faq": SimpleNamespace(state=SimpleNamespace(find=lambda event: event))}
+    traces = Traces()
+    for n in range(3 * MAX_TRACE):
+        traces.add(b"trace", "faq", f"e{n}")
+    assert [event for _, event in traces.find(b"trace", known, ())] == [
+        f"e{n}" for n in range(2 * MAX_TRACE, 3 * MAX_TRACE)
+    ]

@@ -249,11 +249,10 @@ def other_answer(event_id: str) -> Problem:
     return Problem("other-answer", f"event {event_id!r} already has different feedback, which stays")
 
 
-def closed(event_id: str) -> Problem:
-    """Report feedback after the feedback window."""
-    return Problem(
-        "closed", f"event {event_id!r} is closed; this feedback was logged as late and not learned from"
-    )
+def closed(event_id: str, *, is_feedback: bool) -> Problem:
+    """Report feedback, or an activation, after the feedback window."""
+    effect = "this feedback was logged as late and not learned from" if is_feedback else "it stays so"
+    return Problem("closed", f"event {event_id!r} is closed; {effect}")
 
 
 def too_large(subject: str, limit: int) -> Problem:

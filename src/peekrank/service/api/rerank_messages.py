@@ -23,7 +23,8 @@ class Document(Struct, frozen=True):
         None
     )
     id: Annotated[
-        ItemId | int | None, described("The caller's id, which the log has. If missing, a keyed hash of the text.")
+        ItemId | Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)] | None,
+        described("The caller's id, which the log has. If missing, a keyed hash of the text."),
     ] = None
     score: Annotated[Score | None, described("Larger is better. All documents have one, or none has.")] = None
 

@@ -52,7 +52,7 @@ class Upstream:
 
     def __init__(self, config: RerankConfig) -> None:
         self._config = config
-        self._headers = {"content-type": "application/json"}
+        self._headers = {"content-type": "application/json", "accept-encoding": "identity"}
         if config.upstream_key:
             variable = config.upstream_key.removeprefix("env:")
             if not (key := os.environ.get(variable)):
@@ -80,18 +80,18 @@ class Upstream:
             body |= {"top_n": len(texts), "return_documents": False}
         if self._config.upstream_model:
             body["model"] = self._config.upstream_model
-        parts: list[bytes] = []
+        reply = bytearray()
         content = msgspec.json.encode(body)
         async with client.stream(
             "POST", self._config.upstream, content=content, headers=self._headers
         ) as response:
             if response.status_code != 200:
                 raise UpstreamError("status", f"it answered with status {response.status_code}")
-            async for part in response.aiter_bytes():
-                parts.append(part)
-                if sum(map(len, parts)) > _MAX_REPLY:
+            async for part in response.aiter_raw():  # a compressed one might not fit into memory
+                reply += part
+                if len(reply) > _MAX_REPLY:
                     raise UpstreamError("reply", "its reply is too large")
-        return b"".join(parts)
+        return bytes(reply)
 
     async def close(self) -> None:
         """Close the connections."""

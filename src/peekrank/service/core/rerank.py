@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
+from collections import OrderedDict, deque
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -26,6 +29,9 @@ if TYPE_CHECKING:
     from peekrank.service.core.slots import Slot
 
 _SIZE = 16  # bytes of a hash
+MAX_TRACE = 100  # events of a trace that feedback reaches, the latest ones
+_MOST_MARKS = 31  # combining marks in a row; Unicode's stream-safe texts have fewer
+_MARKS_END = 0x20000  # no later character is such a mark
 _GAP = 1e-6  # between two scores of a reply: enough for single precision
 
 
@@ -66,9 +72,22 @@ class Texts:
 
 
 def _normal(text: str) -> bytes:
-    """Encode a text so that equal ones have equal bytes. Half of a surrogate pair is kept as it is."""
+    """Encode a text so that equal ones have equal bytes. Half of a surrogate pair is kept as it is.
+
+    So is a text with more combining marks in a row than any language writes: normalising takes quadratic time.
+    """
     text = text.strip()
-    return (text if text.isascii() else unicodedata.normalize("NFC", text)).encode(errors="surrogatepass")
+    if not (text.isascii() or _many_marks().search(text)):
+        text = unicodedata.normalize("NFC", text)
+    return text.encode(errors="surrogatepass")
+
+
+@cache
+def _many_marks() -> re.Pattern[str]:
+    """Return the pattern of texts that are not normalised."""
+    first = (unicodedata.normalize("NFD", chr(code))[0] for code in range(_MARKS_END))
+    marks = "".join(chr(code) for code, one in enumerate(first) if unicodedata.combining(one))
+    return re.compile(f"[{marks}]{{{_MOST_MARKS},}}")
 
 
 def falling(scores: Iterable[float], *, logit: bool) -> list[float]:
@@ -180,19 +199,19 @@ class Traces:
     """The events of each trace, while they are in memory. Not part of the state: `rebuild` finds it there."""
 
     def __init__(self) -> None:
-        self._events: dict[bytes, list[tuple[str, str]]] = {}  # slot and id; oldest trace first
+        self._events: OrderedDict[bytes, deque[tuple[str, str]]] = OrderedDict()  # slot and id
 
     def rebuild(self, slots: Mapping[str, Slot]) -> None:
         """Read the traces of all open events."""
-        self._events = {}
+        self._events.clear()
         for name, slot in slots.items():
             for event in slot.state.open.values():
                 if event.body.trace:
                     self.add(event.body.trace, name, event.id)
 
     def add(self, trace: bytes, slot: str, event: str) -> None:
-        """Add an event to its trace."""
-        self._events.setdefault(trace, []).append((slot, event))
+        """Add an event to its trace, which forgets the earliest beyond a limit."""
+        self._events.setdefault(trace, deque(maxlen=MAX_TRACE)).append((slot, event))
 
     def find(self, trace: bytes, slots: Mapping[str, Slot], visible: Visible) -> list[tuple[Slot, Event]]:
         """Return the events of a trace that are open, or closed not long ago."""
@@ -203,12 +222,12 @@ class Traces:
         ]
 
     def prune(self, slots: Mapping[str, Slot]) -> None:
-        """Forget the oldest traces whose events are no longer in memory."""
-        while self._events:
-            trace = next(iter(self._events))
-            if any(_is_in_memory(slots, *one) for one in self._events[trace]):
-                return
-            del self._events[trace]
+        """Look at two traces, in turn, and forget what is no longer in memory. Called once for each new event."""
+        for _ in range(min(2, len(self._events))):
+            trace, events = self._events.popitem(last=False)
+            known = deque((one for one in events if _is_in_memory(slots, *one)), MAX_TRACE)
+            if known:
+                self._events[trace] = known
 
 
 def _is_in_memory(slots: Mapping[str, Slot], name: str, event: str) -> bool:

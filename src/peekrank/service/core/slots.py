@@ -309,7 +309,7 @@ class Slot:
         effect = step(self.state.config.update, event.status, Trigger.ACTIVATE)
         if effect.write is Write.SHOWN:
             self.write(event.id, Shown())
-        return self._reply(event, effect)
+        return self._reply(event, effect, is_feedback=False)
 
     def submit_feedback(self, event: Event, request: messages.FeedbackRequest) -> EventReply:
         """Apply feedback. Feedback without any grade changes nothing."""
@@ -335,11 +335,11 @@ class Slot:
         """Close an event whose feedback window is over."""
         self.write(event, Close())
 
-    def _reply(self, event: Event, effect: Step) -> EventReply:
+    def _reply(self, event: Event, effect: Step, *, is_feedback: bool = True) -> EventReply:
         if effect.problem == "other-answer":
             raise problems.other_answer(event.id)
         if effect.problem == "closed":
-            raise problems.closed(event.id)
+            raise problems.closed(event.id, is_feedback=is_feedback)
         return event_reply(self.state, self.state.find(event.id) or event)
 
     # Items
