@@ -6,7 +6,7 @@
 The slots have every feature: rules, holdouts, visitors, comparisons, rerank calls with traces, items that come and
 go, and reloads of the configuration. A process runs the service, and writes down every acknowledged call until
 SIGKILL ends it. The script then replays the log. Every acknowledged ranking and feedback must be there, unchanged,
-and the audit must find rankings and snapshots equal. 25 kills share a log, so that each starts from the remains of
+and the audit must find rankings and snapshots equal. Ten kills share a log, so that each starts from the remains of
 the others. Every tenth kill happens while the service still reads its log.
 
 Each service is a fork of a process that has compiled all kernels, and has no threads then.
@@ -45,7 +45,7 @@ from peekrank.service.core.snapshots import replay
 from peekrank.service.event_log.open import open_log
 
 CALLERS = 8
-SHARED = 25  # kills of a log
+SHARED = 10  # kills of a log
 ITEMS = tuple(f"item-{n}" for n in range(10))
 SLOTS = """
 [slots.home]
