@@ -6,8 +6,8 @@
 The slots have every feature: rules, holdouts, visitors, comparisons, rerank calls with traces, items that come and
 go, and reloads of the configuration. A process runs the service, and writes down every acknowledged call until
 SIGKILL ends it. The script then replays the log. Every acknowledged ranking and feedback must be there, unchanged,
-and the audit must find rankings and snapshots equal. Ten kills share a log, so that each starts from the remains of
-the others. Every tenth kill happens while the service still reads its log.
+and the audit must find rankings and snapshots equal. Ten kills share a log, so that each starts from the remains
+of the others. Every tenth kill happens while the service still reads its log.
 
 Each service is a fork of a process that has compiled all kernels, and has no threads then.
 """
