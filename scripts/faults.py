@@ -46,6 +46,7 @@ from peekrank.service.event_log.open import open_log
 
 CALLERS = 8
 SHARED = 10  # kills of a log
+LIFETIME = 60.0  # seconds after which a service ends by itself, which is a failure
 ITEMS = tuple(f"item-{n}" for n in range(10))
 SLOTS = """
 [slots.home]
@@ -144,9 +145,10 @@ def serve(folder: Path, synchronous: str, run: int) -> None:
     threads = [threading.Thread(target=_call, args=(service, folder, run, n)) for n in range(CALLERS)]
     threads.append(threading.Thread(target=_administer, args=(service, config, random.Random(run))))  # noqa: S311
     for thread in threads:
+        thread.daemon = True
         thread.start()
-    for thread in threads:
-        thread.join()
+    time.sleep(LIFETIME)
+    os._exit(1)
 
 
 def _register(service: Service) -> None:
