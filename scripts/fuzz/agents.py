@@ -12,6 +12,7 @@ import numpy as np
 
 from fuzz.mutations import json_bytes, json_mutant, mutant, pool
 from peekrank.engine import Agent
+from peekrank.engine.rules import AtMost, Rules
 from peekrank.learners import learner
 
 # What is saved of every learner, in shapes that take each of its ways: specification, m, d, k, rounds played
@@ -53,6 +54,10 @@ SAVED = (
     ("champion:measure=dcg@2,members=[greedy;doubtsort],share=2.0", 6, 0, 2, 300),
     ("auto:expand=3", 5, 3, 2, 40),
 )
+RULES = (
+    ("doubtsort:measure=dcg", 6, 3, Rules(explore=0.5, explore_at=2, new=AtMost(1, 3), group=AtMost(1, 2))),
+    ("mixed:cells=6", 6, 2, Rules(explore=0.3, leash=0.2, new=AtMost(1, 2), new_below=3)),
+)
 _HEAD, _LENGTH = 42, 4  # bytes before the body, and of the length of its description
 _ROUNDS = 12
 _FLOATS = (
@@ -72,7 +77,8 @@ class Parts(NamedTuple):
 
 def samples() -> tuple[bytes, ...]:
     """Make saved agents after some rounds."""
-    return tuple(_played(*each).dump() for each in SAVED)
+    ruled = (_played(text, m, 0, k, 40, rules).dump() for text, m, k, rules in RULES)
+    return (*(_played(*each).dump() for each in SAVED), *ruled)
 
 
 def mutate(rng: Random, parts: list[Parts]) -> bytes:
@@ -82,7 +88,7 @@ def mutate(rng: Random, parts: list[Parts]) -> bytes:
     kind = rng.random()
     if kind < 0.85:
         for _ in range(rng.choice((1, 1, 1, 2, 3, 6))):
-            _change(rng, rng.choice(arrays))
+            change_numbers(rng, rng.choice(arrays))
     if kind > 0.8:
         about = json_mutant(rng, about)
     if kind > 0.98:
@@ -111,11 +117,13 @@ def _sealed(head: bytes, text: bytes, numbers: bytes) -> bytes:
     return head + hashlib.sha256(body).digest() + body
 
 
-def _change(rng: Random, array: np.ndarray[Any, Any]) -> None:
+def change_numbers(rng: Random, array: np.ndarray[Any, Any]) -> None:
+    """Change one number of an array, or permute or overwrite it."""
     if not array.size:
         return
     numbers: Any = _FLOATS if array.dtype.kind == "f" else _INTS
     value = rng.choice(numbers)
+    array = array.reshape(-1)  # a view
     i, j = rng.randrange(array.size), rng.randrange(array.size)
     change = rng.randrange(8)
     with np.errstate(all="ignore"):
@@ -176,19 +184,22 @@ def use(agent: Agent) -> None:
 
 
 def _said(agent: Agent, available: list[int] | None, rng: np.random.Generator) -> dict[str, Any]:
-    """Return a key and scores, with odd ones, for a learner that uses them."""
+    """Return a key, scores, with odd ones, and groups for an agent that uses them."""
     said: dict[str, Any] = {}
     if agent.learner.kernels.set_scores is not None:
         n = int(np.sum(agent._counts.retired[: agent.shape.m] == 0)) if available is None else len(available)
         said["scores"] = rng.choice([0.0, 1.0, np.nan, np.inf, -np.inf, 1e300, -0.5], n)
+    if agent.rules is not None and agent.rules.group is not None:
+        n = int(np.sum(agent._counts.retired[: agent.shape.m] == 0)) if available is None else len(available)
+        said["groups"] = rng.integers(0, 3, n)
     if agent.learner.kernels.set_key is not None:
         said["key"] = int(rng.integers(9))
     return said
 
 
-def _played(text: str, m: int, d: int, k: int, rounds: int) -> Agent:
+def _played(text: str, m: int, d: int, k: int, rounds: int, rules: Rules | None = None) -> Agent:
     rng = np.random.default_rng(1)
-    agent = Agent(learner(text), m=m, d=d, k=k)
+    agent = Agent(learner(text), m=m, d=d, k=k, rules=rules)
     features = rng.normal(size=(m, d)) if d else None
     for _ in range(rounds):
         decision = agent.rank(features, **_said(agent, None, rng))

@@ -55,7 +55,7 @@ def watched() -> Target:
 
 def dsjson() -> Target:
     """Make the target for Vowpal Wabbit's decisions."""
-    records = [json.loads(line) for line in _written(write_dsjson, "log.dsjson", _simulated()).splitlines()]
+    records = [json.loads(line) for line in _written(write_dsjson, "log.dsjson", simulated()).splitlines()]
     records[0] |= {"c": {"_multi": [{"_tag": "a"}, {"id": 7}, {}]}, "EventId": "x"}
     return _lines(".dsjson", records, read_dsjson, frame_from_log)
 
@@ -63,15 +63,15 @@ def dsjson() -> Target:
 def open_bandit() -> Target:
     """Make the target for the CSV files of Open Bandit."""
     made = pool(
-        [_written(write_open_bandit, "log.csv", _simulated())], '"" 0.3333333333333333 item_id, =1 click 1e999'
+        [_written(write_open_bandit, "log.csv", simulated())], '"" 0.3333333333333333 item_id, =1 click 1e999'
     )
     return Target(".csv", tuple(made.samples), partial(mutant, pool=made), read_open_bandit, frame_from_log)
 
 
 def log_parquet() -> Target:
     """Make the target for decision logs as Parquet, with mutated bytes, footers, types and values."""
-    samples = tuple(_written(write_log, "log.parquet", _simulated(2, features=each)) for each in (False, True))
-    return Target(".parquet", samples, partial(_table_mutant, samples=samples), read_log, frame_from_log)
+    samples = tuple(_written(write_log, "log.parquet", simulated(2, features=each)) for each in (False, True))
+    return Target(".parquet", samples, partial(table_mutant, samples=samples), read_log, frame_from_log)
 
 
 def manifest() -> Target:
@@ -102,7 +102,7 @@ def run_file() -> Target:
     """Make the target for the files of finished runs."""
     results = _Results()
     samples = tuple(_first_run(folder).read_bytes() for folder in results.folders)
-    mutate = partial(_table_mutant, samples=samples)
+    mutate = partial(table_mutant, samples=samples)
     return Target(
         ".parquet", samples, mutate, lambda path: results.read(path, _first_run), lambda result: result.summaries()
     )
@@ -170,7 +170,8 @@ def _lines(suffix: str, records: list[Any], read: Callable[[Path], Any], use: Ca
     return Target(suffix, tuple(made.samples), mutate, read, use)
 
 
-def _simulated(k: int = 1, *, features: bool = False) -> Log:
+def simulated(k: int = 1, *, features: bool = False) -> Log:
+    """Return a small log."""
     rng = np.random.default_rng(1)
     if features:
         lists = Rounds(
@@ -187,7 +188,7 @@ def _written(write: Callable[[Path, Log], None], name: str, log: Log) -> bytes:
         return path.read_bytes()
 
 
-def _table_mutant(rng: Random, samples: Sequence[bytes]) -> bytes:
+def table_mutant(rng: Random, samples: Sequence[bytes]) -> bytes:
     """Mutate the bytes of a Parquet file, its footer, or the types and values of its table."""
     kind = rng.random()
     if kind < 0.3:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from fuzz import agents, tables
+from fuzz import agents, saved, tables
 from fuzz.mutations import Pool, json_bytes, json_mutant, mutant, pool
 from fuzz.target import Target
 from peekrank.data.dataset import Dataset, Provenance, check_finite, describe
@@ -240,6 +240,10 @@ TARGETS: dict[str, Callable[[], Target]] = {
         tables.open_bandit,
         tables.manifest,
         tables.run_file,
+        saved.comparison,
+        saved.fold,
+        saved.table,
+        saved.rerank,
     )
 }
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -357,6 +359,45 @@ def test_the_state_of_another_evaluation_is_refused() -> None:
         Fold(["a"], DCG(), scope, Options(), np.array([5, 9])).restore(folds[1].state())
     with pytest.raises(ValueError, match="of another evaluation"):
         Fold(["a"], DCG(), scope, Options(), np.array([5])).restore(folds[0].state())
+
+
+def test_a_forged_state_is_refused_in_a_line_that_names_the_file(tmp_path: Path) -> None:
+    path, state = tmp_path / "log.parquet", tmp_path / "state"
+    log = mixed_log(n=60)
+    write_log(path, log)
+    source = open_source(path)
+    scope = source.scope
+
+    def fold() -> Fold:
+        return Fold(["score"], DCG(), scope, Options(), np.array([50]))
+
+    begun, first = fold(), log.select(np.arange(len(log.k)) < 20)
+    begun.add(first, [ranker("score", scope, measure=DCG()).ranks(first)])
+    SavedFold(state, source, {}, pause=0.0).save(begun, [])
+    head, _, body = state.read_bytes().partition(b"\n")
+    about, arrays = json.loads(body.partition(b"\n")[0]), begun.state()
+    infinite = {"0.sums": np.full(len(arrays["0.sums"]), np.inf)}
+    forged = [
+        ({"log": about["log"]}, {}),
+        ({**about, "rankers": 7}, {}),
+        ([], {}),
+        (about, {"counts": np.array([10**6, 10, 10, 1])}),
+        (about, {"counts": np.array([20, 10, -10, 1])}),
+        (about, {"counts": np.zeros(0, np.int64)}),
+        (about, infinite),
+        (about, {"x": np.zeros(1)}),
+        (about, {"0.sums": np.array(["x"])}),
+        (about, None),
+    ]
+    for text, change in forged:
+        packed = BytesIO()
+        if change is not None:
+            np.savez(packed, **{**arrays, **change})  # type: ignore[arg-type]
+        content = json.dumps(text).encode() + b"\n" + packed.getvalue()
+        seal = hashlib.blake2b(content, digest_size=32).hexdigest().encode()
+        state.write_bytes(head[: -len(seal)] + seal + b"\n" + content)
+        with pytest.raises(ValueError, match=r"state is damaged .* remove it to evaluate from the beginning"):
+            SavedFold(state, source, {}).load(fold(), [])
 
 
 def test_a_source_in_memory_begins_anywhere() -> None:

@@ -375,7 +375,10 @@ class Fold:
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Continue from the state of an equal fold. Raises ValueError if the state is not of an equal one."""
         expected = self.state()
-        if state["counts"][2] > 0:
+        read, decisions, answered, designed = (int(n) for n in state["counts"])
+        if not 0 <= answered <= decisions <= read <= self.scope.decisions:
+            raise ValueError("its numbers of decisions are impossible")
+        if answered:
             for i, track in enumerate(self._tracks):
                 limits = self._problems.limits(is_difference=track.other is not None)
                 track.running = est.make_running(1.0, *limits)
@@ -390,8 +393,7 @@ class Fold:
             if part.shape != state[name].shape or part.dtype != state[name].dtype:
                 raise ValueError("the state is of another evaluation")
             part[...] = state[name]
-        self.read, self.decisions, self.answered, designed = (int(n) for n in state["counts"])
-        self._designed = bool(designed)
+        self.read, self.decisions, self.answered, self._designed = read, decisions, answered, bool(designed)
 
     def _estimate(self, track: _Track) -> Estimate:
         running, n, is_difference = cast("est.Running", track.running), self.answered, track.other is not None

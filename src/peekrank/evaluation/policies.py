@@ -147,6 +147,8 @@ class _Logged(Ranker):
 
     def restore(self, memory: dict[str, Any]) -> None:
         self._learner = memory["learner"]
+        if not isinstance(self._learner, str | None):
+            raise ValueError("its learner has no name")
 
 
 def fixed_order(log: Log, names: Sequence[str], name: str = "order") -> Policy:

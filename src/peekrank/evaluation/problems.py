@@ -240,6 +240,8 @@ class Predictor:
         fits &= arrays["adjustment_totals"].shape == (TOTALS,)
         if not (known or self.regression == "mean") or not fits or len(arrays["counts"]) != subjects:
             raise ValueError("the state is of another evaluation")
+        if len(np.unique(arrays["codes"])) < len(arrays["codes"]):
+            raise ValueError("its candidates are not different")
         for name, array in arrays.items():
             setattr(self, name, np.array(array, getattr(self, name).dtype))
 

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import hashlib
 import json
+import struct
 import time
+import tokenize
+import zlib
 from collections.abc import Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
+from zipfile import BadZipFile, ZipFile
 
 import numpy as np
+from numpy.typing import NDArray
 
 from peekrank._util.atomic import write_whole
 from peekrank._util.code_digest import code_digest
-from peekrank._util.untrusted_files import read_whole
+from peekrank._util.text import excerpt
+from peekrank._util.untrusted_files import check_memory, read_whole
 from peekrank._util.untrusted_json import read_json
 from peekrank.evaluation.evaluation import Fold
 from peekrank.evaluation.policies import Ranker
@@ -23,6 +28,12 @@ from peekrank.evaluation.sources import LogSource
 
 _MAGIC = b"peekrank-evaluation 1 "
 _PAUSE = 5.0  # seconds between two writes
+_ABOUT = {"log": "log", "settings": "settings", "code": "version of peekrank"}
+_LARGEST = 1e100
+_DAMAGES = (  # what the readers of JSON, of ZIP and of arrays raise
+    ValueError, LookupError, TypeError, AttributeError, ArithmeticError, OSError, EOFError, RuntimeError,
+    MemoryError, BadZipFile, zlib.error, struct.error, tokenize.TokenError,
+)  # fmt: skip
 
 
 class SavedFold:
@@ -60,22 +71,28 @@ class SavedFold:
         head, body = content[: len(_MAGIC) + 64], content[len(_MAGIC) + 65 :]
         if head != _MAGIC + hashlib.blake2b(body, digest_size=32).hexdigest().encode():
             raise ValueError(f"{self._path} is damaged; remove it to evaluate from the beginning")
-        about, _, arrays = body.partition(b"\n")
-        saved = read_json(about)
-        for name, what in (("log", "log"), ("settings", "settings"), ("code", "version of peekrank")):
-            if saved[name] != json.loads(json.dumps(self._about[name])):
-                raise ValueError(
-                    f"{self._path} is of an interrupted evaluation with another {what}; remove it, or choose "
-                    "another folder"
-                )
         try:
-            with np.load(BytesIO(arrays), allow_pickle=False) as file:
-                fold.restore({name: file[name] for name in file.files})
-        except (BadZipFile, KeyError, OSError) as error:
-            raise ValueError(f"{self._path} is damaged ({error})") from None
-        for ranker, memory in zip(rankers, saved["rankers"], strict=True):
-            ranker.restore(memory)
+            about, _, packed = body.partition(b"\n")
+            saved, arrays = read_json(about), _arrays(packed)
+            other = [what for name, what in _ABOUT.items() if saved[name] != self._expected(name)]
+            if not other:
+                fold.restore(arrays)
+                for ranker, memory in zip(rankers, saved["rankers"], strict=True):
+                    ranker.restore(memory)
+        except _DAMAGES as error:
+            reason = excerpt(str(error)) or type(error).__name__
+            raise ValueError(
+                f"{self._path} is damaged ({reason}); remove it to evaluate from the beginning"
+            ) from None
+        if other:
+            raise ValueError(
+                f"{self._path} is of an interrupted evaluation with another {other[0]}; remove it, or choose "
+                "another folder"
+            )
         self.resumed = True
+
+    def _expected(self, name: str) -> Any:
+        return json.loads(json.dumps(self._about[name]))
 
     @property
     def exists(self) -> bool:
@@ -99,3 +116,18 @@ class SavedFold:
     def remove(self) -> None:
         """Remove the file, after the evaluation has ended."""
         self._path.unlink(missing_ok=True)
+
+
+def _arrays(packed: bytes) -> dict[str, NDArray[Any]]:
+    """Read arrays of numbers. Raises ValueError, or another error, if they cannot be those of an evaluation."""
+    with ZipFile(BytesIO(packed)) as file:
+        needed = sum(part.file_size for part in file.infolist())
+    if why := check_memory(needed, len(packed)):
+        raise ValueError(why)
+    with np.load(BytesIO(packed), allow_pickle=False) as file:
+        arrays = {name: file[name] for name in file.files}
+    for name, array in arrays.items():
+        missing = np.isnan(array) if name.endswith(".stored") else np.zeros(array.shape, bool)
+        if not (array.dtype.kind in "fi" and (missing | (np.abs(array) <= _LARGEST)).all()):
+            raise ValueError(f"{name} is out of range")
+    return arrays

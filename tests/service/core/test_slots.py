@@ -113,3 +113,12 @@ def test_an_event_id_says_nothing_about_slots_that_the_caller_does_not_see(tmp_p
     with problem(409, "exists in several slots"):
         it.event("e")
     it.close()
+
+
+def test_a_closed_event_that_is_activated_says_nothing_of_feedback(tmp_path: Path) -> None:
+    it, clock = service(tmp_path, HOME)
+    it.rank("home", RankRequest("e", defer=True))
+    clock.now += 10**6
+    with problem(410, "event 'e' is closed; it stays so"):
+        it.activate("e")
+    it.close()

@@ -249,7 +249,7 @@ def other_answer(event_id: str) -> Problem:
     return Problem("other-answer", f"event {event_id!r} already has different feedback, which stays")
 
 
-def closed(event_id: str, *, is_feedback: bool) -> Problem:
+def closed(event_id: str, *, is_feedback: bool = True) -> Problem:
     """Report feedback, or an activation, after the feedback window."""
     effect = "this feedback was logged as late and not learned from" if is_feedback else "it stays so"
     return Problem("closed", f"event {event_id!r} is closed; {effect}")
