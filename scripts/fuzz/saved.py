@@ -112,7 +112,7 @@ def fold() -> Target:
         if rng.random() < 0.1:
             del changed[rng.choice([*changed])]
         file = BytesIO()
-        (np.savez_compressed if rng.random() < 0.2 else np.savez)(file, allow_pickle=False, **changed)  # type: ignore[arg-type]
+        (np.savez_compressed if rng.random() < 0.2 else np.savez)(file, allow_pickle=False, **changed)
         packed = mutant(rng, pool([file.getvalue()])) if rng.random() < 0.2 else file.getvalue()
         text = json_bytes(json_mutant(rng, about) if rng.random() < 0.2 else about)
         body = text + b"\n" + packed
