@@ -1,12 +1,15 @@
 """Measure decisions per second and peak memory of an evaluation: two orders and their difference.
 
-python benchmarks/evaluation.py 100000 1000000 10000000      # Parquet files of a million decisions each
+python benchmarks/evaluation.py 100000 1000000 10000000 100000000     # the last takes a quarter of an hour
+
+The log is a folder of Parquet files with a million decisions each. From the second file on, decisions repeat those of
+the first, with names and times of their own.
 """
 
 from __future__ import annotations
 
 import os
-import resource
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -27,16 +30,16 @@ from peekrank.evaluation.sources import MemorySource, open_source
 SHARD = 1_000_000
 
 
-def made_log(n: int, m: int = 10, k: int = 3, gamma: float = 0.2, seed: int = 1) -> Log:
+def made_log(n: int, m: int = 10, k: int = 3, gamma: float = 0.2) -> Log:
     """Make lists whose top k are random with probability gamma."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(1)
     order = np.tile(np.arange(m), (n, 1))
     random = rng.random(n) < gamma
     order[random] = np.argsort(rng.random((int(random.sum()), m)), axis=1)
     position = np.argsort(order, axis=1)
     relevance = rng.random((n, m)) < np.linspace(0.9, 0.1, m)
     propensity = np.where(np.arange(m) < k, 1 - gamma, 0) + gamma * k / m
-    number = seed * SHARD + np.arange(n)
+    number = np.arange(n)
     return Log(
         pl.Series("event", number).cast(pl.String), number.astype(np.float64), np.full(n, k),
         np.zeros(n, np.int64), np.arange(n + 1) * m, np.tile(np.arange(m), n), position.reshape(-1),
@@ -69,18 +72,31 @@ def run(path: Path) -> None:
 
 
 def _memory() -> float:
-    """Return the peak memory of this process in MB."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+    """Return the peak memory of this process in MB. `ru_maxrss` would include that of the process before `exec`."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith("VmHWM")).split()[1]) / 1e3
+
+
+def write_shards(folder: Path, n: int) -> None:
+    """Write a log of n decisions."""
+    write_log(folder / "part-0.parquet", made_log(min(SHARD, n)))
+    first = pl.read_parquet(folder / "part-0.parquet")
+    for start in range(SHARD, n, SHARD):
+        number = pl.int_range(start, start + min(SHARD, n - start))
+        part = first.head(min(SHARD, n - start)).with_columns(
+            event=number.cast(pl.String), time=number.cast(pl.Float64)
+        )
+        part.write_parquet(folder / f"part-{start // SHARD}.parquet")
 
 
 def main(sizes: list[int]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         for n in sizes:
             path = Path(folder) / str(n)
-            for first in range(0, n, SHARD):
-                log = made_log(min(SHARD, n - first), seed=1 + first // SHARD)
-                write_log(path / f"part-{first // SHARD}.parquet", log)
+            path.mkdir()
+            write_shards(path, n)
             subprocess.run([sys.executable, __file__, "--one", str(path)], check=True)  # noqa: S603
+            shutil.rmtree(path)
 
 
 if __name__ == "__main__":

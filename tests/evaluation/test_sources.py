@@ -293,13 +293,18 @@ def test_repeated_events_are_found_in_runs_on_disk(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(sources, "_RUN", 100)
     rng = np.random.default_rng(0)
     hashes = rng.integers(0, 2**64, 1050, np.uint64, endpoint=False)
-    for repeated in ([], [0, 1049], [3, 500], [99, 100], [1000, 1001]):
+    for repeated in ([], [0, 1049], [3, 500], [99, 100], [1000, 1001], [3, 8], [98, 99]):
         values, events = hashes.copy(), _Events()
         if repeated:
             values[repeated[1]] = values[repeated[0]]
         for first in range(0, 1050, 33):
             events.add(values[first : first + 33])
         assert events.repeated() == ({int(values[repeated[0]])} if repeated else set())
+    for count in (100, 1050):  # values that many runs share, also across what is read together
+        events = _Events()
+        for first in range(0, count, 10):
+            events.add(np.arange(10, dtype=np.uint64) * np.uint64(2**60) + np.uint64(first % 30 == 0))
+        assert events.repeated() == {i * 2**60 for i in range(10)} | {i * 2**60 + 1 for i in range(10)}
 
 
 @pytest.mark.usefixtures("small_parts")

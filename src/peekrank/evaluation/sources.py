@@ -8,7 +8,6 @@ import re
 import tempfile
 from collections.abc import Iterator, Sequence
 from datetime import date, timedelta
-from itertools import pairwise
 from pathlib import Path
 from typing import IO, Any, NamedTuple, Protocol
 
@@ -401,25 +400,32 @@ class _Events:
         if self._file is None:
             return _repeated(last)
         with self._file as file:
-            file.flush()
-            return self._repeated_in_runs(last, np.memmap(file, np.uint64, "r"))
+            return self._repeated_in_runs(last, file)
 
-    def _repeated_in_runs(self, last: NDArray[np.uint64], everything: NDArray[np.uint64]) -> set[int]:
-        runs: list[NDArray[np.uint64]] = [last]
-        ends = np.cumsum(self._sizes)
-        runs += [everything[end - size : end] for size, end in zip(self._sizes, ends, strict=True)]
-        found: set[int] = set()
-        limits = [2**64 * i // len(runs) for i in range(len(runs) + 1)]
-        for low, high in pairwise(limits):
+    def _repeated_in_runs(self, last: NDArray[np.uint64], file: IO[bytes]) -> set[int]:
+        """Merge the runs, of which only the next values of each are in memory."""
+        size = max(1, _RUN // (len(self._sizes) + 1))
+        ends = np.cumsum(self._sizes).tolist()
+        places = [end - length for end, length in zip(ends, self._sizes, strict=True)]
+        waiting = [last, *(np.empty(0, np.uint64) for _ in ends)]
+        found, latest = set[int](), np.empty(0, np.uint64)
+        while True:
+            for i, end in enumerate(ends):
+                if not len(waiting[i + 1]) and places[i] < end:
+                    file.seek(8 * places[i])
+                    content = file.read(8 * min(size, end - places[i]))
+                    waiting[i + 1] = np.frombuffer(content, np.uint64)
+                    places[i] += len(waiting[i + 1])
+            unread = [part[-1] for part, place, end in zip(waiting[1:], places, ends, strict=True) if place < end]
             cuts = [
-                (np.searchsorted(run, np.uint64(low)), _before(run, high)) for run in runs
-            ]  # fmt: skip
-            found |= _repeated(np.sort(np.concatenate([run[a:b] for run, (a, b) in zip(runs, cuts, strict=True)])))
-        return found
-
-
-def _before(run: NDArray[np.uint64], high: int) -> int:
-    return len(run) if high >= 2**64 else int(np.searchsorted(run, np.uint64(high)))
+                len(part) if not unread else int(np.searchsorted(part, min(unread), "right")) for part in waiting
+            ]
+            merged = np.sort(np.concatenate([run[:cut] for run, cut in zip(waiting, cuts, strict=True)]))
+            found |= _repeated(np.append(latest, merged))
+            latest = merged[-1:]
+            waiting = [run[cut:] for run, cut in zip(waiting, cuts, strict=True)]
+            if not unread:
+                return found
 
 
 def _repeated(ascending: NDArray[np.uint64]) -> set[int]:
