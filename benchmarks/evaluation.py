@@ -2,8 +2,8 @@
 
 python benchmarks/evaluation.py 100000 1000000 10000000 100000000     # the last takes a quarter of an hour
 
-The log is a folder of Parquet files with a million decisions each. From the second file on, decisions repeat those of
-the first, with names and times of their own.
+The log is a folder of Parquet files with a million decisions each. From the second file on, decisions repeat those
+of the first, with names and times of their own.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def run(path: Path) -> None:
 
 
 def _memory() -> float:
-    """Return the peak memory of this process in MB. `ru_maxrss` would include that of the process before `exec`."""
+    """Return the peak memory of this process in MB; `ru_maxrss` would include that of its parent."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return int(next(line for line in lines if line.startswith("VmHWM")).split()[1]) / 1e3
 

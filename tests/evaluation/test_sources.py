@@ -130,28 +130,31 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jsonl_source, "CANDIDATES", 40)
 
 
-def days(log: Log, folder: Path) -> None:
+def days(log: Log, folder: Path, suffix: str = "parquet") -> None:
     """Write a log as a folder of days, with 100 decisions each in two files."""
     number = np.arange(len(log.k))
     for first in range(0, len(log.k), 50):
         part = log.select((number >= first) & (number < first + 50))
         day = folder / f"day=2026-01-{30 + first // 100:02d}" if first < 200 else folder / "day=2026-02-01"
-        write_log(day / "slot=home" / f"part-{first // 50 % 2}.parquet", part)
+        write_log(day / "slot=home" / f"part-{first // 50 % 2}.{suffix}", part)
 
 
 @pytest.mark.usefixtures("small_parts")
-@pytest.mark.parametrize("kind", ["parquet", "folder", "pattern", "jsonl", "late"])
+@pytest.mark.parametrize("kind", ["parquet", "folder", "pattern", "jsonl", "late", "lines"])
 def test_every_source_gives_the_numbers_of_the_whole_log(kind: str, tmp_path: Path) -> None:
     log = mixed_log()
-    path = {"folder": tmp_path / "days", "pattern": tmp_path / "days" / "*" / "slot=home" / "*.parquet"}.get(
-        kind, tmp_path / f"log.{'jsonl' if kind == 'late' else kind}"
-    )
-    if kind in ("folder", "pattern"):
-        days(log, tmp_path / "days")
+    several = ("folder", "lines", "pattern")
+    path = {
+        "folder": tmp_path / "days",
+        "lines": tmp_path / "days",
+        "pattern": tmp_path / "days" / "*" / "slot=home" / "*.parquet",
+    }.get(kind, tmp_path / f"log.{'jsonl' if kind == 'late' else kind}")
+    if kind in several:
+        days(log, tmp_path / "days", "jsonl" if kind == "lines" else "parquet")
     else:
         write_log(path, log)
-    if kind == "late":
-        answers_last(path)
+    for file in {"late": [path], "lines": sorted((tmp_path / "days").rglob("*.jsonl"))}.get(kind, []):
+        answers_last(file)
     source = open_source(path)
     assert source.scope.names == log.names
     np.testing.assert_array_equal(source.scope.lengths, [2, 3, 4, 5])
@@ -221,9 +224,12 @@ def test_slots_and_ranges_are_not_mixed(tmp_path: Path) -> None:
     shop = folder / "day=2026-02-01" / "slot=shop"
     shop.mkdir()
     (folder / "day=2026-02-01" / "slot=home" / "part-1.parquet").rename(shop / "part-1.parquet")
-    with pytest.raises(ValueError, match=r"of 2 slots \(home, shop\).*choose one with a pattern"):
+    with pytest.raises(ValueError, match=r"of 2 slots \(home, shop\).*choose one with --slot home"):
         open_source(folder)
     assert open_source(folder / "*" / "slot=shop" / "*").scope.decisions == 50
+    assert [open_source(folder, slot).scope.decisions for slot in ("home", "shop")] == [250, 50]
+    with pytest.raises(ValueError, match="has no folder slot=news"):
+        open_source(folder, "news")
     (shop / "part-1.parquet").rename(folder / "day=2026-02-01" / "slot=home" / "part-1.parquet")
     last = folder / "day=2026-02-01" / "slot=home" / "part-1.parquet"
     pl.read_parquet(last).with_columns(max_feedback=pl.lit(4.0)).write_parquet(last)
@@ -285,8 +291,35 @@ def test_lines_name_what_is_wrong(tmp_path: Path) -> None:
         open_source(tmp_path / "none.parquet")
     with pytest.raises(ValueError, match="no file matches"):
         open_source(tmp_path / "none-*.parquet")
-    with pytest.raises(ValueError, match="a folder without Parquet files"):
-        open_source(tmp_path)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ValueError, match=r"a folder without files that end with \.parquet or \.jsonl"):
+        open_source(tmp_path / "empty")
+
+
+def test_files_of_lines_are_one_log(tmp_path: Path) -> None:
+    days(mixed_log(), tmp_path / "log", "jsonl")
+    folder = tmp_path / "log"
+    one, other = (folder / f"day=2026-01-3{i}" / "slot=home" / "part-0.jsonl" for i in (0, 1))
+    before, content = one.read_text(), other.read_text()
+    other.write_text(content + before.splitlines()[7] + "\n")
+    first = "day=2026-01-30/slot=home/part-0.jsonl, line 8"
+    again = "day=2026-01-31/slot=home/part-0.jsonl, line 52, field 'event': 'e6' occurs twice"
+    with pytest.raises(ValueError, match=f"^{again}, first in {first}$"):
+        open_source(folder)
+    other.write_text(content.replace('"max_feedback": 2', '"max_feedback": 4', 1))
+    with pytest.raises(
+        ValueError, match=r"-31/.*part-0\.jsonl, line 1, field 'max_feedback': feedback is from 0 to 4,"
+    ):
+        open_source(folder)
+    one.write_text(content)
+    other.write_text(before)
+    with pytest.raises(
+        ValueError, match=r"part-1\.jsonl, event 'e50', field 'time': is before the end of .*part-0"
+    ):
+        list(open_source(folder).parts())
+    (folder / "more.parquet").write_bytes(b"")
+    with pytest.raises(ValueError, match="has Parquet files and others"):
+        open_source(folder)
 
 
 def test_repeated_events_are_found_in_runs_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:

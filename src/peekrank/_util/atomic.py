@@ -9,10 +9,11 @@ from contextlib import suppress
 from pathlib import Path
 
 
-def write_whole(path: Path, write: Callable[[Path], object]) -> None:
+def write_whole(path: Path, write: Callable[[Path], object], *, durable: bool = False) -> None:
     """Write a file atomically: `write` fills a temporary file, which then replaces the file.
 
-    Raises ValueError if the path is a symbolic link, which somebody else may have placed there.
+    If `durable`, this waits until the file is on the disk. Raises ValueError if the path is a symbolic link, which
+    somebody else may have placed there.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -27,6 +28,8 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write(temporary)
+        if durable:
+            _sync(temporary)
         temporary.replace(path)
     except BaseException as error:
         with suppress(OSError):
@@ -34,6 +37,14 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
         if isinstance(error, OSError):  # its own message names the temporary file, or no file
             raise OSError(f"{path} cannot be written: {error.strerror or error}") from None
         raise
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDWR)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def check_no_link(path: Path) -> None:

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from peekrank._util.text import pluralize
 from peekrank.cli._errors import print_error
+from peekrank.cli._logs import LogArgument, SlotOption, open_named_log
 from peekrank.cli._options import Imports, JsonFile, Seed, import_all
 from peekrank.cli._outputs import check_outputs, echo, write_json
 from peekrank.cli._progress import exit_interrupted, status, transient_progress
@@ -43,6 +44,8 @@ peekrank evaluate visits.jsonl --policy feature:1 --policy feature:2 --measure d
 peekrank evaluate home.parquet
 # Evaluate a table with a row per event and item.
 peekrank evaluate shown.csv --columns columns.toml --policy logged --policy order:tea,milk
+# Compare two orders on the log of a running service.
+peekrank evaluate peekrank.db --policy order:a,b --policy order:b,a
 # Estimate the value of a learner, and write a report.
 peekrank evaluate log.parquet --policy logged --policy marginftrl --out report"""
 JSON_KEYS = {
@@ -59,13 +62,7 @@ JSON_KEYS = {
 
 
 def command(
-    log: Annotated[
-        Path,
-        typer.Argument(
-            help="Log: Parquet, a folder or quoted pattern of Parquet files, JSON lines, Vowpal Wabbit's .dsjson "
-            "or Open Bandit's .csv."
-        ),
-    ],
+    log: LogArgument,
     policy: Annotated[
         list[str] | None,
         typer.Option(
@@ -120,6 +117,7 @@ def command(
     bounds: Annotated[
         bool, typer.Option("--bounds", help="Only bound the values, without using propensities.")
     ] = False,
+    slot: SlotOption = None,
     seed: Seed = 0,
     json_file: JsonFile = None,
     folder: Annotated[
@@ -140,16 +138,16 @@ def command(
     import_all(imports)
     goal = measure_named(measure)
     configure_output(json_file)
-    check_outputs(json_file, read=[log])
+    check_outputs(json_file, read=[Path(log)])
     chosen: Any = regression
     options = Options(alpha, not separate, chosen, clip, partial)
     options.check()
-    with status(f"reading names and numbers of {log.name}"):
-        source, notes, bounded = _open(log, columns, k, reward_range, temperature)
+    with status(f"reading names and numbers of {Path(log).name}"):
+        source, notes, bounded = _open(log, slot, columns, k, reward_range, temperature)
         bounds |= bounded
         verdict = holdout_of_log(whole_log(source), alpha=alpha) if source.scope.holdout else None
     if verdict is not None:
-        echo(_holdout(verdict, log))
+        echo(_holdout(verdict, source.name))
     for note in notes:
         print_error(note, "note: ")
     if not policy:
@@ -165,7 +163,7 @@ def command(
     if bounds:
         if folder:
             raise ValueError("--out writes estimates, and this log is only bounded; use --json")
-        _bound(source, rankers, goal, alpha, log, json_file)
+        _bound(source, rankers, goal, alpha, json_file)
         return
     saved = None
     if folder:
@@ -188,48 +186,43 @@ def command(
             if not (folder and saved and saved.exists):
                 raise
             exit_interrupted(f"the estimates from {pluralize(done, 'decision')} are kept", folder)
-    echo(*_render(result, rankers, log, counted="with answers" if partial else "with all answers"))
+    echo(*_render(result, rankers, source.name, counted="with answers" if partial else "with all answers"))
     told = None if verdict is None else verdict.as_json()
     write_json(json_file, lambda: result.as_json() | ({} if told is None else {"holdout": told}))
     if folder:
         from peekrank.reports.evaluation_page import write_evaluation
 
-        write_evaluation(result, folder, source=log.name, notes=_notes(result, rankers))
+        write_evaluation(result, folder, source=source.name, notes=_notes(result, rankers))
         echo(Text(f"Wrote report, plot and table to {folder}{os.sep}"))
 
 
-def _holdout(verdict: HoldoutVerdict, log: Path) -> Text:
+def _holdout(verdict: HoldoutVerdict, log: str) -> Text:
     """Say what the holdout of a log found."""
     _, low, high = verdict.two_samples
     means = f"{number(verdict.two_samples.estimate)} ({number(low)} to {number(high)})"
     visitors = f", {pluralize(verdict.visitors, 'visitor')}" if verdict.visitors < verdict.lists else ""
     counts = f"{pluralize(verdict.held, 'list')} in your order{visitors}"
-    return Text(f"Holdout, {log.name}: {verdict} Plain means: {means}; {counts}.")
+    return Text(f"Holdout, {log}: {verdict} Plain means: {means}; {counts}.")
 
 
 def _open(
-    path: Path, columns: str | None, k: int | None, reward_range: str, temperature: float | None
+    log: str, slot: str | None, columns: str | None, k: int | None, reward_range: str, temperature: float | None
 ) -> tuple[LogSource, list[str], bool]:
     """Open a log. Return it with the notes on what it lacks, and whether its values can only be bounded."""
-    from peekrank.evaluation.interop import read_dsjson, read_open_bandit
     from peekrank.evaluation.softmax import SoftmaxSource
-    from peekrank.evaluation.sources import MemorySource, open_source
+    from peekrank.evaluation.sources import MemorySource
 
     if columns is not None:
         from peekrank.evaluation.tables import parse_columns, read_table_log
 
-        low, high = _range(reward_range)
+        path, (low, high) = Path(log), _range(reward_range)
         table = read_table_log(
             path, parse_columns(columns), k=k, temperature=temperature, min_feedback=low, max_feedback=high
         )
         return MemorySource(path.name, table.log), table.notes, not table.has_propensities
     if k is not None or reward_range != "0,1":
         raise ValueError("--k and --reward-range are for tables: name their columns with --columns")
-    source: LogSource
-    if path.suffix == ".dsjson":
-        source = MemorySource(path.name, read_dsjson(path))
-    else:
-        source = MemorySource(path.name, read_open_bandit(path)) if path.suffix == ".csv" else open_source(path)
+    source = open_named_log(log, slot)
     return source if temperature is None else SoftmaxSource(source, temperature), [], False
 
 
@@ -244,9 +237,7 @@ def _range(text: str) -> tuple[float, float]:
     return low, high
 
 
-def _bound(
-    source: LogSource, rankers: list[Ranker], goal: Measure, alpha: float, log: Path, json_file: Path | None
-) -> None:
+def _bound(source: LogSource, rankers: list[Ranker], goal: Measure, alpha: float, json_file: Path | None) -> None:
     """Print the bounds on the values of policies."""
     from peekrank.evaluation.bounds import bound_source
 
@@ -263,7 +254,7 @@ def _bound(
     heads = ["policy", "in this log", f"{level} anytime", "same relevance everywhere"]
     sizes = f"{pluralize(result.decisions, 'decision')}, {percent(result.seen)} of the candidates with answers"
     tables: list[TerminalTable | Text] = []
-    bounds = f"Bounds on {goal} per decision, {log.name}: {sizes}"
+    bounds = f"Bounds on {goal} per decision, {source.name}: {sizes}"
     for title, part in ((bounds, result.values), ("Differences", result.differences)):
         rows = []
         for one in part:
@@ -293,7 +284,7 @@ def _ranker(text: str, scope: Scope, measure: Measure, seed: int) -> Ranker:
     return ranker(text, scope, measure=measure, seed=seed)
 
 
-def _render(result: Evaluation, rankers: list[Ranker], log: Path, *, counted: str) -> list[TerminalTable | Text]:
+def _render(result: Evaluation, rankers: list[Ranker], log: str, *, counted: str) -> list[TerminalTable | Text]:
     sizes = f"{pluralize(result.decisions, 'decision')}, {result.answered:,} {counted}"
     level = f"{1 - result.alpha:.0%}"
     heads = ["policy", "estimate", f"{level} CI", f"{level} anytime CI", "IPS", "ESS", "max weight"]
@@ -301,7 +292,7 @@ def _render(result: Evaluation, rankers: list[Ranker], log: Path, *, counted: st
     for e in result.estimates:
         ends = (_ends(e.fixed_n), _ends(e.anytime))
         rows.append(("", [e.name, number(e.dr), *ends, number(e.ips), *_quality(e)]))
-    title = f"{result.measure} per decision, {log.name}: {sizes}"
+    title = f"{result.measure} per decision, {log}: {sizes}"
     parts: list[TerminalTable | Text] = [TerminalTable(title, heads, rows)]
     if result.differences:
         one = f"{level} anytime CI" if len(result.differences) == 1 else "anytime CI"

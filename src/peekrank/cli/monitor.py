@@ -9,6 +9,7 @@ import typer
 from rich.text import Text
 
 from peekrank._util.text import pluralize
+from peekrank.cli._logs import LogArgument, SlotOption, is_lines, open_named_log
 from peekrank.cli._options import JsonFile
 from peekrank.cli._outputs import check_outputs, echo, write_json
 from peekrank.cli._verbosity import configure_output
@@ -29,9 +30,7 @@ JSON_KEYS = {
 
 
 def command(
-    log: Annotated[
-        Path, typer.Argument(help="Log: Parquet, a folder or quoted pattern of Parquet files, or JSON lines.")
-    ],
+    log: LogArgument,
     alpha: Annotated[float, typer.Option(help="Largest expected number of false alarms per decision.")] = 1e-6,
     follow: Annotated[
         bool, typer.Option("--follow", help="Wait for new decisions at the end of the file.")
@@ -51,6 +50,7 @@ def command(
     tolerance: Annotated[
         float, typer.Option(help="Largest share by which answers or grades may fall without a fault.")
     ] = 0.2,
+    slot: SlotOption = None,
     json_file: JsonFile = None,
 ) -> None:
     """Check a log for faults: altered lists, changed answers, too little exploration.
@@ -61,7 +61,7 @@ def command(
     from peekrank.monitoring.tail import monitor_log
 
     configure_output(json_file)
-    check_outputs(json_file, read=[log])
+    check_outputs(json_file, read=[Path(log)])
     printed: set[tuple[str, int | None]] = set()
 
     def new_monitor(low: float, high: float) -> Monitor:
@@ -80,7 +80,8 @@ def command(
                 printed.add(key)
                 echo(_render(alarm))
 
-    monitor = monitor_log(log, new_monitor, print_new, follow=follow, window=window)
+    source = log if follow or is_lines(log) else open_named_log(log, slot)
+    monitor = monitor_log(source, new_monitor, print_new, follow=follow, window=window)
     alarms, expected = monitor.raised(), alpha * monitor.rounds
     count = pluralize(len(alarms), "alarm") if alarms else "No alarm"
     decisions = pluralize(monitor.rounds, "decision")

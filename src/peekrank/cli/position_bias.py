@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
+from peekrank.cli._logs import LogArgument, SlotOption, open_named_log
 from peekrank.cli._options import JsonFile
 from peekrank.cli._outputs import check_outputs, echo, write_json
 from peekrank.cli._tables import TextTable, render
@@ -27,24 +28,22 @@ JSON_KEYS = {
 
 
 def command(
-    log: Annotated[
-        Path, typer.Argument(help="Log of decisions with clicks as feedback: a file, folder or pattern.")
-    ],
+    log: LogArgument,
     periods: Annotated[
         int, typer.Option(help="Number of equal parts of the log. Relevance may differ between parts, not within.")
     ] = 1,
+    slot: SlotOption = None,
     json_file: JsonFile = None,
 ) -> None:
-    """Estimate from a click log how likely people are to look at each position.
+    """Estimate from a log with clicks as feedback how likely people are to look at each position.
 
     The estimate needs items that were shown at several positions.
     """
     from peekrank.evaluation.position_bias import estimate_curve
-    from peekrank.evaluation.sources import open_source
 
     configure_output(json_file)
-    check_outputs(json_file, read=[log])
-    curve = estimate_curve(open_source(log), periods=periods)
+    check_outputs(json_file, read=[Path(log)])
+    curve = estimate_curve(open_named_log(log, slot), periods=periods)
     echo(*render("Examination of positions, relative to the first", _sheet(curve), ""))
     echo(Text(f"As feedback rules: {curve.feedback_rules()}"))
     write_json(json_file, lambda: _as_dict(curve))

@@ -29,10 +29,15 @@ class LinesSource:
     ----------
     path
         The file.
+    name
+        Its name in errors; empty: that of the file.
+    keep_events
+        Keep another 16 bytes of each decision in `decisions`, to compare with other files.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.name, self._path = path.name, path
+    def __init__(self, path: Path, name: str = "", *, keep_events: bool = False) -> None:
+        self.name, self._path, self._keep_events = name or path.name, path, keep_events
+        self.decisions: tuple[Ints, Ints] = np.empty(0, np.int64), np.empty(0, np.int64)
         try:
             with path.open("rb") as file:
                 self._size = file.seek(0, 2)
@@ -95,6 +100,8 @@ class LinesSource:
         if not events:
             raise ValueError(f"{self.name} contains no decision")
         self._late = self._find(file, np.array(events), np.array(numbers), late, places, late_numbers)
+        if self._keep_events:
+            self.decisions = np.array(events), np.array(numbers)  # hashes of their events, and their places
         ordered = np.array(sorted(lengths - {0}) or [1])
         return Scope(len(events), tuple(names), ordered, k, shortest, *self._range, holdout)
 
@@ -119,6 +126,11 @@ class LinesSource:
         decision = order[found]
         by_decision = np.argsort(decision, kind="stable")
         return decision[by_decision], np.array(places, np.int64)[by_decision], lines[by_decision]
+
+    def event_at(self, place: int) -> tuple[str, int]:
+        """Return the event of the line at a place, and the number of the line."""
+        with self._path.open("rb") as file:
+            return str(self._at(file, place)["event"]), self._number(file, place)
 
     def _at(self, file: BinaryIO, place: int) -> dict[str, Any]:
         """Parse the line at a place."""

@@ -206,7 +206,7 @@ def read_log(path: str | PathLike[str]) -> Log:
     return read_lines(path)
 
 
-def write_log(path: str | PathLike[str], log: Log) -> None:
+def write_log(path: str | PathLike[str], log: Log, *, durable: bool = False) -> None:
     """Write a log atomically: Parquet if the name ends with ``.parquet``, JSON lines otherwise.
 
     Parameters
@@ -215,6 +215,8 @@ def write_log(path: str | PathLike[str], log: Log) -> None:
         File to write.
     log
         The log.
+    durable
+        Wait until the file is on the disk, so that it survives a power cut.
     """
     path, content = Path(path), BytesIO()
     if path.suffix == ".parquet":
@@ -222,11 +224,11 @@ def write_log(path: str | PathLike[str], log: Log) -> None:
             pl.lit(value, column_type(HEADER[name])).alias(name) for name, value in header_from_log(log).items()
         ]
         frame_from_log(log).select(*header, pl.all()).write_parquet(content)
-        write_whole(path, lambda part: part.write_bytes(content.getbuffer()))
+        write_whole(path, lambda part: part.write_bytes(content.getbuffer()), durable=durable)
     else:
         from peekrank.evaluation.jsonl import write_lines
 
-        write_whole(path, lambda part: write_lines(part, log))
+        write_whole(path, lambda part: write_lines(part, log), durable=durable)
 
 
 def log_from_records(

@@ -19,7 +19,7 @@ from peekrank.evaluation.log import (
     not_a_log,
 )
 from peekrank.evaluation.log_checks import checked
-from peekrank.jobs.parquet import UnreadableError, read_parquet
+from peekrank.jobs.parquet import UnreadableError, count_rows, read_parquet, read_slices
 from peekrank.spec import suggest
 
 with extra("cli"):
@@ -39,6 +39,18 @@ def read_table(path: Path) -> Log:
     if frame.is_empty():
         raise not_a_log(path.name, "has no rows")
     return log_from_table(frame, source, *feedback_range(frame, source))
+
+
+def last_event(path: Path) -> str:
+    """Return the event of the last decision in a file."""
+    source = Source(path.name, "row")
+    try:
+        rows = count_rows(path)
+        for frame in read_slices(path, 1, first=max(0, rows - 1), columns=["event"]):
+            return str(select_typed(frame, ("event",), source)["event"][0])
+    except UnreadableError as error:
+        raise ValueError(f"{path} {error}") from None
+    raise not_a_log(path.name, "has no rows")
 
 
 def check_columns(names: Sequence[str], file: str) -> None:

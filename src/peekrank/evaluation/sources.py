@@ -26,7 +26,7 @@ with extra("cli"):
 CANDIDATES = 1 << 18  # of a part: some 100 bytes of memory each
 _SURVEYED = 1 << 15  # decisions whose names are read together
 _RUN = 1 << 22  # events whose hashes are sorted in memory
-_PART = re.compile(r"part-(\d+)\.parquet")
+_PART = re.compile(r"part-(\d+)(?:-records-(\d+)-(\d+))?\.parquet")
 _DAY = re.compile(r"day=(\d{4}-\d\d-\d\d)")
 _SHOWN = 5  # names in a message
 
@@ -73,14 +73,17 @@ class MemorySource(NamedTuple):
         return ""
 
 
-def open_source(path: str | Path) -> LogSource:
+def open_source(path: str | Path, slot: str | None = None) -> LogSource:
     """Open a log that is read in parts. Raises ValueError naming file and row.
 
     Parameters
     ----------
     path
-        A Parquet file, a folder of Parquet files, a pattern such as ``logs/day=2026-01-*/*.parquet``, or a file of
-        JSON lines. Files are taken in the order of their names, in which numbers count as numbers.
+        A Parquet file, a file of JSON lines, a folder of such files, or a pattern such as
+        ``logs/day=2026-01-*/*.parquet``. Files are taken in the order of their names, in which numbers count as
+        numbers.
+    slot
+        Read only what is below folders ``slot=NAME``.
 
     >>> from peekrank.evaluation.log import log_from_records, write_log
     >>> record = {"event": "1", "k": 1, "candidates": ["a", "b"], "position": [1, 0], "feedback": [None, 1]}
@@ -91,20 +94,45 @@ def open_source(path: str | Path) -> LogSource:
     """
     path, text = Path(path), str(path)
     if path.is_dir():
-        files = [file for file in path.rglob("*.parquet") if not _hidden(file.relative_to(path))]
+        suffixes = ("*.parquet", "*.jsonl")
+        files = [file for one in suffixes for file in path.rglob(one) if not _hidden(file.relative_to(path))]
         if not files:
-            raise ValueError(f"{path} is a folder without Parquet files")
-        return ParquetSource(path.name, _checked_shards(files), path)
+            raise ValueError(f"{path} is a folder without files that end with .parquet or .jsonl")
+        return _shard_source(path.name, files, path, slot)
     if not path.exists() and glob.has_magic(text):
         files = [Path(file) for file in glob.glob(text, recursive=True)]  # noqa: PTH207
         if not files:
             raise ValueError(f"no file matches {text}")
-        return ParquetSource(text, _checked_shards(files), path.parent)
+        return _shard_source(text, files, path.parent, slot)
+    if slot is not None:
+        raise ValueError(f"{path} is one file, which has no slots; leave out --slot {slot}")
     if path.suffix == ".parquet":
         return ParquetSource(path.name, [path], path.parent)
     from peekrank.evaluation.jsonl_source import LinesSource
 
     return LinesSource(path)
+
+
+def _shard_source(name: str, files: list[Path], root: Path, slot: str | None) -> LogSource:
+    """Open several files as one log."""
+    if slot is not None and not (files := [file for file in files if f"slot={slot}" in file.parts]):
+        raise ValueError(f"{name} has no folder slot={slot}")
+    ordered = _checked_shards(files)
+    kinds = {file.suffix == ".parquet" for file in files}
+    if len(kinds) > 1:
+        other = next(file for file in ordered if (file.suffix == ".parquet") != (ordered[0].suffix == ".parquet"))
+        raise ValueError(f"{name} has Parquet files and others ({ordered[0].name}, {other.name}); use a pattern")
+    if kinds == {True}:
+        return ParquetSource(name, ordered, root)
+    from peekrank.evaluation.joined_source import JoinedLines
+    from peekrank.evaluation.jsonl_source import LinesSource
+
+    return JoinedLines(name, [LinesSource(file, _relative(file, root), keep_events=True) for file in ordered])
+
+
+def _relative(file: Path, root: Path) -> str:
+    """Return the name of a file in errors."""
+    return str(file.relative_to(root)) if file.is_relative_to(root) else file.name
 
 
 def whole_log(source: LogSource) -> Log:
@@ -154,24 +182,31 @@ def _checked_shards(files: Sequence[Path]) -> list[Path]:
     slots = sorted({part for file in ordered for part in file.parts if part.startswith("slot=")})
     if len(slots) > 1:
         named = ", ".join(slot.removeprefix("slot=") for slot in slots[:_SHOWN])
-        example = ordered[0].parent.parent / "*" if ordered[0].parent.name in slots else ordered[0].parent
+        chosen = slots[0].removeprefix("slot=")
         raise ValueError(
             f"{ordered[0].parent} and others: the files are of {len(slots)} slots ({named}), whose decisions must "
-            f"not be mixed; choose one with a pattern that contains {slots[0]}, such as "
-            f"'{example}/{ordered[0].name}'"
+            f"not be mixed; choose one with --slot {chosen}"
         )
-    numbers: dict[Path, list[int]] = {}
+    numbers: dict[Path, dict[int, str]] = {}
+    records, before = 0, ""
     days: dict[date, Path] = {}
     for file in ordered:
         if match := _PART.fullmatch(file.name):
-            numbers.setdefault(file.parent, []).append(int(match[1]))
+            numbers.setdefault(file.parent, {})[int(match[1])] = file.name
+            if match[2]:
+                if records and int(match[2]) != records + 1:
+                    raise ValueError(
+                        f"{file}: the file begins with record {match[2]} of the log, but {before} before it "
+                        f"ends with record {records}; a file is missing, or two exports are mixed"
+                    )
+                records, before = int(match[3]), file.name
         for folder in file.parents:
             if match := _DAY.fullmatch(folder.name):
                 days.setdefault(date.fromisoformat(match[1]), folder)
     for folder, present in numbers.items():
         for number in range(min(present), max(present)):
-            if number not in set(present):
-                last = f"part-{max(present)}.parquet"
+            if number not in present:
+                last = present[max(present)]
                 raise ValueError(f"{folder}: the file part-{number}.parquet is missing, but there is {last}")
     for day in days:
         after = day + timedelta(days=1)
@@ -295,10 +330,7 @@ class ParquetSource:
         return Scope(decisions, tuple(names), ordered, k, shortest, low, high, holdout)
 
     def _source(self, path: Path) -> Source:
-        many = path.parent != self._root
-        return Source(
-            str(path.relative_to(self._root)) if many and path.is_relative_to(self._root) else path.name, "row"
-        )
+        return Source(_relative(path, self._root), "row")
 
     def _raise_repeated(self, repeated: set[int]) -> None:
         """Raise ValueError if an event occurs twice; equal hashes may be of different events."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from peekrank._util.text import excerpt
 from peekrank._util.validate import check_int
 from peekrank.evaluation.jsonl import check_record, parse_record
 from peekrank.evaluation.log import COLUMNS, Log, Source, check_header, frame_from_fields, log_from_frame
-from peekrank.evaluation.sources import open_source
+from peekrank.evaluation.sources import LogSource, open_source
 from peekrank.monitoring.alarms import Monitor
 
 _BATCH = 4096  # decisions observed together
@@ -22,7 +22,7 @@ Step = Callable[[Monitor], None]
 
 
 def monitor_log(
-    path: str | Path,
+    log: str | Path | LogSource,
     make: Callable[[float, float], Monitor],
     step: Step,
     *,
@@ -35,8 +35,8 @@ def monitor_log(
 
     Parameters
     ----------
-    path
-        A Parquet file, a folder or a pattern of such files, or a file of JSON lines.
+    log
+        A Parquet file, a folder or a pattern of such files, a file of JSON lines, or a source that is open.
     make
         Creates the monitor from the smallest and the largest possible feedback.
     step
@@ -56,15 +56,15 @@ def monitor_log(
     1
     """
     check_int("window", window, 1)
-    path = Path(path)
-    if path.suffix == ".parquet" or not path.is_file():
+    path = Path(log) if isinstance(log, str | Path) else None
+    if path is None or path.suffix == ".parquet" or not path.is_file():
         if follow:
-            raise ValueError(f"{path}: a Parquet file does not grow; only JSON lines can be followed")
-        source = open_source(path)
+            raise ValueError(f"{path or log}: a Parquet file does not grow; only JSON lines can be followed")
+        source = open_source(path) if path else cast("LogSource", log)
         monitor = make(source.scope.min_feedback, source.scope.max_feedback)
         monitor.name_of = source.scope.names.__getitem__
-        for log in source.parts():
-            _observe(monitor, log, log.item)
+        for part in source.parts():
+            _observe(monitor, part, part.item)
             step(monitor)
         return monitor
     lines = _lines(path, follow=follow)

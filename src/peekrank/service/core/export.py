@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from heapq import heappop, heappush
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,19 +17,34 @@ from peekrank.service.core.compared import CLICKS
 from peekrank.service.core.events import State
 from peekrank.service.core.open_events import Event
 from peekrank.service.core.slot_state import SlotState, event_k
-from peekrank.service.core.snapshots import apply, checked_records, initial_state
-from peekrank.service.event_log.records import Feedback, Settings, decode, read_floats, read_numbers
+from peekrank.service.core.snapshots import apply, check_end, checked_records, initial_state, usable_states
+from peekrank.service.event_log.records import (
+    Feedback,
+    Ranked,
+    Record,
+    Settings,
+    decode,
+    read_floats,
+    read_numbers,
+)
 from peekrank.service.event_log.store import Store
 from peekrank.spec import format_spec
 from peekrank.types import Floats
 
+_VISITS = 1000  # first visits that are remembered, besides those of current visitors
 
-class _Decision(NamedTuple):
-    """A row of the exported log, with the number that orders it."""
 
-    number: int
-    first: int  # number of the visitor's first list, which it repeats; 0 if it repeats none
+class Row(NamedTuple):
+    """A decision as a log has it."""
+
+    number: int  # of its first record
+    time: int  # in microseconds
+    grades: tuple[float, float]  # smallest and largest
     record: dict[str, Any]
+
+
+_pack = msgspec.msgpack.Encoder().encode
+_unpacked = msgspec.msgpack.Decoder(Row).decode
 
 
 def export_log(store: Store, slot: str) -> Log:
@@ -36,44 +53,116 @@ def export_log(store: Store, slot: str) -> Log:
     Decisions that were never shown are left out. A decision whose event is still open has no feedback yet. Raises
     ValueError if the log has no decision.
     """
-    state = initial_state(store, slot)
-    decisions = sorted(_decisions(store, state), key=lambda one: one.number)
-    if not decisions:
+    export = Export(store, slot)
+    rows = [*export.final(), *export.waiting()]
+    if not rows:
         raise ValueError(f"the log of slot {slot!r} has no decision")
-    events = {one.number: one.record["event"] for one in decisions}
-    for one in decisions:
-        if one.first:
-            one.record["cluster"] = events.get(one.first, f"record {one.first}")
-    low, high = state.config.grade_range
-    return log_from_records((one.record for one in decisions), min_feedback=low, max_feedback=high)
+    low, high = export.state.config.grade_range
+    return log_from_records((row.record for row in rows), min_feedback=low, max_feedback=high)
 
 
-def _decisions(store: Store, state: SlotState) -> Iterator[_Decision]:
-    """Yield each decision when its event closes."""
-    times: dict[str, int] = {}  # of the last feedback on open events
-    for record in checked_records(store, state):
-        body = decode(record)
-        waiting = _shown(state, times) if isinstance(body, Settings) else {}  # a new learner closes all events
+class Export:
+    """A pass through the log of a slot. It may be read while the service writes.
+
+    A closed decision waits until those before it are closed, too, as about a hundred bytes per item.
+
+    Parameters
+    ----------
+    store
+        The log.
+    slot
+        Name of the slot.
+    after
+        Leave out the decisions up to this record.
+    """
+
+    def __init__(self, store: Store, slot: str, after: int = 0) -> None:
+        self._store, self._after, self.head = store, after, store.heads()[slot]
+        self.state = _state_before(store, slot, after)
+        self.first = self.state.number  # decisions up to this record are missing, unless they wait
+        self._times: dict[str, int] = {}  # of the last feedback on open events
+        self._closed: list[tuple[int, bytes]] = []  # a heap
+        self._visits: dict[int, str] = {}  # first record and event of visitors
+
+    def final(self) -> Iterator[Row]:
+        """Yield the decisions whose feedback is final, in order, up to the first one that is not."""
+        state = self.state
+        for record in checked_records(self._store, state):
+            self._apply(record)
+            first = next(iter(state.open.values()), None)
+            while self._closed and (first is None or self._closed[0][0] < first.number):
+                yield _unpacked(heappop(self._closed)[1])
+        check_end(state, self.head)
+
+    def waiting(self) -> Iterator[Row]:
+        """Yield the decisions from the first one on that waits for feedback, in order, with what there is."""
+        for row in self._shown().values():
+            self._close(row)
+        while self._closed:
+            yield _unpacked(heappop(self._closed)[1])
+
+    @property
+    def n_waiting(self) -> int:
+        """Number of decisions that wait for feedback, their own or that of an earlier one."""
+        return len(self._closed) + len(self.state.open)
+
+    def _apply(self, record: Record) -> None:
+        """Apply a record, and keep the decisions that it closes."""
+        state, body = self.state, decode(record)
+        if isinstance(body, Ranked) and body.visitor and not body.first:
+            self._visits[record.number] = str(record.event)
+            if len(self._visits) > 2 * len(state.stays) + _VISITS:
+                current = {stay.first for stay in state.stays.values()}
+                current.update(event.body.first for event in state.open.values())
+                self._visits = {number: name for number, name in self._visits.items() if number in current}
+        waiting = self._shown() if isinstance(body, Settings) else {}  # a new learner closes all events
         event = state.open.get(record.event or "")
         was_shown = event is not None and event.status is State.SHOWN
         if event is not None and isinstance(body, Feedback):
-            times[event.id], was_shown = record.time, True
+            self._times[event.id], was_shown = record.time, True
         apply(state, record)
-        yield from [row for name, row in waiting.items() if name not in state.open]
+        for name, row in waiting.items():
+            if name not in state.open:
+                self._close(row)
         if event is not None and event.status.closed:
             if was_shown:
-                yield _row(state, event, times)
-            times.pop(event.id, None)
-    yield from _shown(state, times).values()
+                self._close(self._row(event))
+            self._times.pop(event.id, None)
+
+    def _close(self, row: Row) -> None:
+        if row.number > self._after:
+            heappush(self._closed, (row.number, _pack(row)))
+
+    def _shown(self) -> dict[str, Row]:
+        """Export the events that wait for feedback."""
+        shown = [event for event in self.state.open.values() if event.status is State.SHOWN]
+        return {event.id: self._row(self.state.open.whole(event)) for event in shown}
+
+    def _row(self, event: Event) -> Row:
+        record = _record(self.state, event, self._times)
+        if event.body.first:
+            record["cluster"] = self._first_event(event.body.first)
+        return Row(event.number, event.time, self.state.config.grade_range, record)
+
+    def _first_event(self, number: int) -> str:
+        """Return the event of a visitor's first list."""
+        if number not in self._visits:
+            found = next(self._store.read(self.state.slot, number - 1), None)
+            named = found is not None and found.number == number and found.event
+            self._visits[number] = named or f"record {number}"
+        return self._visits[number]
 
 
-def _shown(state: SlotState, times: dict[str, int]) -> dict[str, _Decision]:
-    """Export the events that wait for feedback."""
-    shown = [event for event in state.open.values() if event.status is State.SHOWN]
-    return {event.id: _row(state, state.open.whole(event), times) for event in shown}
+def _state_before(store: Store, slot: str, after: int) -> SlotState:
+    """Return the newest state that no decision after a record is older than, or else the oldest."""
+    if after:
+        for state in usable_states(store, slot):
+            if not isinstance(state, str) and state.number <= after:
+                return state
+    return initial_state(store, slot)
 
 
-def _row(state: SlotState, event: Event, times: dict[str, int]) -> _Decision:
+def _record(state: SlotState, event: Event, times: dict[str, int]) -> dict[str, Any]:
     body = event.body
     ranking = read_numbers(body.ranking)
     rows = np.arange(len(ranking)) if body.names else np.sort(ranking)
@@ -117,9 +206,7 @@ def _row(state: SlotState, event: Event, times: dict[str, int]) -> _Decision:
             "own": own[listed].tolist(),
             "expected": read_floats(body.expected)[listed].tolist(),
         }
-    return _Decision(
-        event.number, body.first, {name: value for name, value in record.items() if value is not None}
-    )
+    return {name: value for name, value in record.items() if value is not None}
 
 
 def _name(state: SlotState) -> str:
