@@ -99,7 +99,7 @@ for found in pkgutil.walk_packages(peekrank.__path__, "peekrank.", onerror=lambd
     except ImportError as error:
         print(found.name, type(error).__name__)
 """
-NEED_CLI = "experiments|jobs|papers|reports|training|evaluation"
+NEED_CLI = "experiments|jobs|papers|reports|training|evaluation|monitoring.tail"
 
 
 def test_every_module_says_which_extra_it_needs(tmp_path: Path) -> None:

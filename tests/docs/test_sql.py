@@ -29,8 +29,13 @@ def built(database: Any, model: str) -> None:
         0
     ]
     chosen: dict[str, Any] = {}
+
+    def configure(**options: Any) -> str:
+        chosen.update(options)
+        return ""
+
     query = jinja2.Template(model, undefined=jinja2.StrictUndefined).render(
-        config=lambda **options: chosen.update(options) or "",
+        config=configure,
         var={"decisions": "decisions"}.__getitem__,
         is_incremental=lambda: bool(exists),
         this="impressions",
@@ -73,7 +78,7 @@ def test_the_page_about_sql_runs_as_it_is(tmp_path: Path, monkeypatch: pytest.Mo
         expected = evaluate_source(
             source, [ranker(f"order:{','.join(names)}", source.scope, measure=DCG())], DCG()
         )
-        ips, decisions = database.execute(value).fetchone()
+        ((ips, decisions),) = database.execute(value).fetchall()
         assert decisions == expected.answered
         assert ips == pytest.approx(expected.estimates[0].ips, rel=1e-12)
     it.close()

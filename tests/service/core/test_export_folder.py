@@ -13,8 +13,8 @@ import polars as pl
 import pytest
 
 from helpers.command_line import peekrank, refused
-from helpers.services import SetClock, service
-from helpers.traffic import ALL, CLICKS, HOME, REGISTRY, live, put_some
+from helpers.services import HOME, SetClock, service
+from helpers.traffic import ALL, CLICKS, REGISTRY, live, put_some
 from peekrank.evaluation.sources import open_source, whole_log
 from peekrank.service.config import StoreConfig
 from peekrank.service.core.export import Export, export_log

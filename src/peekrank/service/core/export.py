@@ -64,7 +64,7 @@ def export_log(store: Store, slot: str) -> Log:
 class Export:
     """A pass through the log of a slot. It may be read while the service writes.
 
-    A closed decision waits until those before it are closed, too, as about a hundred bytes per item.
+    A closed decision waits until those before it are closed as well, and takes about a hundred bytes per item.
 
     Parameters
     ----------
