@@ -29,6 +29,7 @@ from peekrank.service.core.service import Service
 from peekrank.types import Learner
 
 NAMES = [f"item {n}" for n in range(50)]
+LISTED: list[str | Item] = [*NAMES]
 N, K, D, LEARNED, LISTS, TURNS = 50, 3, 8, 1000, 200, 25
 LEARNERS: dict[str, Learner] = {
     "doubtsort": DoubtSort(DCG()),
@@ -107,17 +108,16 @@ def service_ranking(running: ExitStack, rules: RulesConfig) -> Callable[[], None
     slot = SlotConfig("home", k=K, items=tuple(NAMES), seed=7, rules=rules)
     store = StoreConfig(f"{running.enter_context(TemporaryDirectory())}/log.db", synchronous="normal")
     service = running.enter_context(Service(Config((slot,), store=store)))
-    groups = GROUPS["names"]
-    service.put_items("home", ItemsRequest([Item(n, group=g) for n, g in zip(NAMES, groups, strict=True)]))
+    service.put_items("home", ItemsRequest([Item(name, group=f"brand {n % 20}") for n, name in enumerate(NAMES)]))
     rng = np.random.default_rng(0)
     for _ in range(LEARNED):
-        shown = service.rank("home", RankRequest(items=NAMES))
-        good = [float(rng.random() < 0.8 - NAMES.index(name) / N) for name in shown.top_k]
+        shown = service.rank("home", RankRequest(items=LISTED))
+        good: list[float | None] = [float(rng.random() < 0.8 - NAMES.index(name) / N) for name in shown.top_k]
         service.feedback(shown.event_id, FeedbackRequest(good))
 
     def rank() -> None:
         for _ in range(LISTS):
-            service.rank("home", RankRequest(items=NAMES))
+            service.rank("home", RankRequest(items=LISTED))
 
     return rank
 

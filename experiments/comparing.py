@@ -7,6 +7,7 @@ all times excludes 0. Run r of a row has seed r.
     python experiments/comparing.py speed --record       200 tests per row: two minutes
     python experiments/comparing.py coverage --record    2,000 comparisons per row: two minutes
     python experiments/comparing.py draft --record       team-draft interleaving against both
+    python experiments/comparing.py betting --record     betting intervals in short tests
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from math import cos, log, pi, sqrt
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 import numpy as np
@@ -337,6 +340,51 @@ def compared(ranks: Ints, means: Floats, k: int, seed: int, visits: int, *, unio
     return visits, 0
 
 
+def betting(tests: int, visits: int = 1_000) -> records.Table:
+    """Measure the lists until a decision by betting, which is valid if the difference never changes."""
+    from peekrank import Comparison
+    from peekrank.evaluation.evaluation import evaluate_log
+    from peekrank.evaluation.jsonl import LogWriter
+    from peekrank.evaluation.log import read_log
+    from peekrank.evaluation.policies import policy
+
+    rows: list[list[records.Cell]] = []
+    swapped = [3, 1, 2, 0, *range(4, 10)]
+    for n, k, b in ((10, 3, swapped), (10, 10, swapped), (4, 4, [3, 2, 1, 0])):
+        means = np.array([0.9, 0.1, 0.9, 0.3]) if n == 4 else np.linspace(0.8, 0.2, n)
+        found: list[list[int]] = [[], []]
+        for seed in range(tests):
+            comparison, rng = Comparison(DCG(k), k=k, seed=seed), np.random.default_rng([27, seed])
+            with TemporaryDirectory() as folder:
+                path, decided_at = Path(folder, "log.jsonl"), 0
+                with LogWriter(path, comparison.settings.name) as writer:
+                    for t in range(visits):
+                        shown = comparison.rank(range(n), b)
+                        event = writer.log_decision(shown.decision, k=k)
+                        answers = [float(rng.random() < means[int(item)]) for item in shown.items[:k]]
+                        writer.log_feedback(event, answers)
+                        comparison.update(shown.event, answers)
+                        if decided_at == 0 and comparison.verdict().better != "undecided":
+                            decided_at = t + 1
+                        if decided_at > 0 and t >= 5 * decided_at:
+                            break
+                log = read_log(path)
+            found[0].append(decided_at or visits)
+            for t in (*range(20, len(log.k), 20), visits):
+                part = log.select(np.arange(len(log.k)) < t)
+                policies = [policy(f"feature:{i}", part, measure=DCG(k), seed=0) for i in (1, 2)]
+                low, high = evaluate_log(part, policies, DCG(k), regression="items").differences[0].betting
+                if t == visits or not low <= 0 <= high:
+                    found[1].append(t)
+                    break
+        kind = "first and last reversed" if n == 4 else "items 1 and 4 swapped"
+        rows.append([n, k, kind, *(records.parse_cell(_lists(np.array(lists))) for lists in found)])
+        sys.stderr.write(f"{rows[-1]}\n")
+    heads = ["n", "k", "rankers", "union, lists", "union with betting, lists"]
+    runs = f"{tests} tests per row; betting looks after every 20 lists"
+    return records.Table("Betting intervals in short tests", columns=heads, rows=rows, runs=runs)
+
+
 def _outcome(better: float, expected: float, lists: Sequence[int], signs: Sequence[int]) -> list[records.Cell]:
     right = np.sign(better)
     counts = [int((np.array(signs) == sign).sum()) for sign in (right, -right)]
@@ -346,11 +394,13 @@ def _outcome(better: float, expected: float, lists: Sequence[int], signs: Sequen
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure, and print the table."""
     parser = argparse.ArgumentParser(description="Lists until two rankers are told apart.")
-    parser.add_argument("part", choices=("speed", "coverage", "draft"))
+    parser.add_argument("part", choices=("speed", "coverage", "draft", "betting"))
     parser.add_argument("--runs", type=int, help="tests per row: 200, and 2,000 for coverage")
     records.add_option(parser, "compare")
     options = parser.parse_args(arguments)
-    parts: dict[str, Callable[[int], records.Table]] = {"speed": speed, "coverage": coverage, "draft": draft}
+    parts: dict[str, Callable[[int], records.Table]] = {
+        "speed": speed, "coverage": coverage, "draft": draft, "betting": betting,
+    }  # fmt: skip
     table = parts[options.part](options.runs or (2_000 if options.part == "coverage" else TESTS))
     table.command = f"python experiments/comparing.py {options.part}"
     sys.stdout.write(records.show([table]))

@@ -23,6 +23,7 @@ from peekrank.engine.feedback import (
     reveal_clicks,
     reveal_relevance,
 )
+from peekrank.engine.rules import Rules
 from peekrank.engine.scoring import precompute_values, values_of_lists
 from peekrank.engine.validation import Seed
 from peekrank.measures import LinearMeasureMixin
@@ -90,6 +91,7 @@ def simulate(
     sequence: Ints | None = None,
     checkpoints: Ints | None = None,
     progress: Callable[[int], None] = lambda _: None,
+    rules: Rules | None = None,
 ) -> Trace:
     """Run a learner over rounds in a compiled loop.
 
@@ -112,6 +114,9 @@ def simulate(
         Numbers of rounds after which to record, ascending; None for all.
     progress
         Called with the number of rounds run since the last call. An exception raised there ends the run.
+    rules
+        Limits on the lists, except on blocked items and groups, which rounds do not have. The order of the list
+        counts as the app's own. Rounds then take ten times longer.
 
     >>> from peekrank import DCG, RTop1F, CT15
     >>> rounds = CT15(m=10, noise=0.25).rounds(10_000, np.random.default_rng(1))
@@ -128,6 +133,7 @@ def simulate(
         sequence=sequence,
         checkpoints=checkpoints,
         progress=progress,
+        rules=rules,
     )
     return trace
 
@@ -142,6 +148,7 @@ def simulate_all(
     sequence: Ints | None = None,
     checkpoints: Ints | None = None,
     progress: Callable[[int], None] = lambda _: None,
+    rules: Rules | None = None,
 ) -> list[Trace]:
     """Run several learners over the same rounds; each trace equals that of `simulate`, bit for bit.
 
@@ -152,10 +159,10 @@ def simulate_all(
     ----------
     seeds
         Random seed of each learner.
-    learners, rounds, k, measure, sequence, checkpoints, progress
+    learners, rounds, k, measure, sequence, checkpoints, progress, rules
         As for `simulate`.
     """
-    agents = [_agent(learner, rounds, k, seed) for learner, seed in zip(learners, seeds, strict=True)]
+    agents = [_agent(learner, rounds, k, seed, rules) for learner, seed in zip(learners, seeds, strict=True)]
     traces = run_agents(
         agents, rounds, measure=measure, sequence=sequence, checkpoints=checkpoints, progress=progress
     )
@@ -190,9 +197,7 @@ def run_agents(
     >>> len(trace.checkpoints), bool(agent.rank().token[2] > 1)  # it is in a later block now
     (100, True)
     """
-    return _record(
-        [_CompiledRun(agent, rounds) for agent in agents], rounds, measure, sequence, checkpoints, progress
-    )
+    return _record([_run_of(agent, rounds) for agent in agents], rounds, measure, sequence, checkpoints, progress)
 
 
 def play(
@@ -221,7 +226,18 @@ def play(
     return trace
 
 
-def _agent(learner: Learner, rounds: Rounds, k: int, seed: Seed) -> Agent:
+def _run_of(agent: Agent, rounds: Rounds) -> Run:
+    """Return the run of an agent, in a compiled loop unless it has rules."""
+    if agent.rules is None:
+        return _CompiledRun(agent, rounds)
+    if agent.rules.blocked or agent.rules.group:
+        name = "blocked" if agent.rules.blocked else "group"
+        raise ValueError(f"rules: rounds have all items and no groups, so leave {name} out")
+    _check_fit(agent, rounds)
+    return _PlainRun(agent, rounds)
+
+
+def _agent(learner: Learner, rounds: Rounds, k: int, seed: Seed, rules: Rules | None = None) -> Agent:
     lengths = list_lengths(rounds)
     if learner.variable_length:
         m = int(lengths.max())
@@ -229,7 +245,7 @@ def _agent(learner: Learner, rounds: Rounds, k: int, seed: Seed) -> Agent:
         m = list_shape(rounds)[1]
     else:
         m = known_items(rounds)
-    return Agent(learner, m=m, k=k, d=rounds.features.shape[1], seed=seed)
+    return Agent(learner, m=m, k=k, d=rounds.features.shape[1], seed=seed, rules=rules)
 
 
 class _PlainRun:
@@ -239,6 +255,7 @@ class _PlainRun:
         check_positions(rounds, agent.shape.k)
         self._agent, self._rounds = agent, rounds
         self._keys, self._scores = context_of_rounds(agent.learner, rounds)
+        self._in_order = agent.rules is not None and agent.learner.kernels.set_items is not None
 
     def start(self, chunk: Chunk) -> None:
         """Start a chunk."""
@@ -256,7 +273,10 @@ class _PlainRun:
             if len(self._scores):
                 said["scores"] = self._scores[rows]
             if items is None or self._agent.learner.variable_length:
-                decision = self._agent.rank(features[rows], **said)
+                X: Features | None = features[rows]
+                if self._in_order:
+                    X, said["available"] = X if features.shape[1] else None, np.arange(rows.stop - rows.start)
+                decision = self._agent.rank(X, **said)
                 ranking = decision.ranking
             else:
                 X = features[rows] if features.shape[1] else None
