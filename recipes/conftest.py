@@ -38,7 +38,6 @@ default = true
 [slots.models]
 learner = "mixed:high=1,floor=0.1"
 measure = "dcg:gains=linear"
-items = ["good", "fair", "poor"]
 """
 
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import random
 from typing import Any
 
 import cohere
 import httpx
 import pytest
 
+from conftest import Served
+
+GOOD = {"good": 0.9, "fair": 0.4, "poor": 0.2}  # probability that an answer of the model is good
 RECIPES = {
     "use_cohere.py": lambda one: one,
     "use_langchain.py": lambda one: one.page_content,
@@ -45,6 +50,49 @@ def test_the_reranker_learns(served: Any, passages: list[str]) -> None:
             http.put(f"/v1/events/{reply.id}/feedback", json=grade).raise_for_status()
     assert firsts[0] == 0
     assert firsts[-50:].count(1) > 40
+
+
+def deployment(model: str, answer: str) -> dict[str, Any]:
+    """A model that answers without a network, or fails."""
+    parameters = {"model": f"openai/{model}", "api_key": "none", "mock_response": answer}
+    return {"model_name": "chat", "litellm_params": parameters}
+
+
+def test_the_router_learns_which_model_to_try_first(served: Any) -> None:
+    names = served.run("use_litellm_router.py", deployments=[deployment(one, one) for one in GOOD])
+
+    async def chat() -> list[str]:
+        answers, rng = [], random.Random(0)  # noqa: S311 - not a secret
+        for _ in range(200):
+            text, metadata = await names["answer"]("Which?")
+            await names["first"].grade(metadata, float(rng.random() < GOOD[text]))
+            answers.append(text)
+        return answers
+
+    answers = asyncio.run(chat())
+    assert answers[-100:].count("good") > 75
+
+
+def test_the_router_tries_another_model_if_the_first_one_fails(served: Any) -> None:
+    deployments = [deployment("works", "works"), deployment("broken", "litellm.RateLimitError")]
+    names = served.run("use_litellm_router.py", deployments=deployments)
+
+    async def chat() -> list[tuple[str, Any]]:
+        return [await names["answer"]("Which?") for _ in range(20)]
+
+    replies = asyncio.run(chat())
+    assert {text for text, _ in replies} == {"works"}
+    tried = [[name for name, _ in names["tries"](metadata)] for _, metadata in replies]
+    assert ["openai/broken", "openai/works"] in tried
+    assert ["openai/works"] in tried
+
+
+def test_the_router_works_without_the_service(served: Any) -> None:
+    names = Served("http://127.0.0.1:1", served.key).run(
+        "use_litellm_router.py", deployments=[deployment("only", "only")]
+    )
+    text, metadata = asyncio.run(names["answer"]("Which?"))
+    assert (text, names["tries"](metadata)) == ("only", [])
 
 
 def test_errors_are_the_clients_own_and_say_what_is_wrong(served: Any) -> None:
