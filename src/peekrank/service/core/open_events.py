@@ -33,6 +33,7 @@ class Event(Struct, array_like=True):
     late_feedback: list[bytes] = []
     learned: bool = False
     shown: bytes = b""  # the list as the app showed it; empty if it did not report another one
+    trace: bytes = b""  # of its record, while the event rests
 
     @property
     def status(self) -> State:
@@ -51,8 +52,8 @@ _NONE: list[bytes] = []  # nobody changes the lists of an event in place
 
 def rest(event: Event) -> None:
     """Take the record of an event out of memory, except for its trace, by which it can be found."""
-    trace = event.body.trace
-    event.body = Ranked(b"", deferred=False, k=0, trace=trace) if trace else _NOTHING
+    event.trace = event.trace or event.body.trace
+    event.body = _NOTHING
     event.feedback, event.late_feedback = event.feedback or _NONE, event.late_feedback or _NONE
 
 

@@ -206,8 +206,8 @@ class Traces:
         self._events.clear()
         for name, slot in slots.items():
             for event in slot.state.open.values():
-                if event.body.trace:
-                    self.add(event.body.trace, name, event.id)
+                if trace := event.trace or event.body.trace:
+                    self.add(trace, name, event.id)
 
     def add(self, trace: bytes, slot: str, event: str) -> None:
         """Add an event to its trace, which forgets the earliest beyond a limit."""
