@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import permutations
+from itertools import permutations, product
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from peekrank import (
     CT15,
     DCG,
     AveragePrecision,
+    Switching,
     Uniform,
     available_items,
     evaluate,
     fixed_items,
     measure,
     simulate,
+    stream,
 )
 from peekrank.regret import best_values, default_checkpoints, fit_exponent, regret
 from peekrank.types import Floats, Measure, Rounds
@@ -173,3 +176,62 @@ def test_available_items_need_a_measure_of_items() -> None:
     rounds = available_items([[0, 1, 1]], [[True, True, False]])
     with pytest.raises(ValueError, match="cannot be learned from revealed items one by one"):
         best_values(measure("ndcg"), rounds, np.array([1]))
+
+
+def _mean_values(measure: Measure, grades: NDArray[np.uint8], chances: Floats) -> Floats:
+    """Return the expected value of every ranking, by enumeration of all lists of grades."""
+    rankings = np.array(list(permutations(range(grades.shape[1]))))
+    return np.array(
+        [
+            chances @ np.nan_to_num(measure.values(np.tile(ranking, (len(grades), 1)), grades))
+            for ranking in rankings
+        ]
+    )
+
+
+@pytest.mark.parametrize("name", ["dcg", "sumloss", "p@2", "ap", "rr", "err:max_grade=2", "ndcg", "aucloss"])
+def test_pseudo_regret_compares_with_the_order_that_is_best_in_expectation(name: str) -> None:
+    """For independent items, against the enumeration of all rankings and all lists of grades."""
+    tested = measure(name)
+    graded = name in ("dcg", "sumloss", "err:max_grade=2")
+    rng = np.random.default_rng(5)
+    probabilities = rng.dirichlet([1, 1, 1] if graded else [1, 1], size=4)
+    grades = np.array(list(product(range(probabilities.shape[1]), repeat=4)), dtype=np.uint8)
+    chances = np.prod([probabilities[i, grades[:, i]] for i in range(4)], axis=0)
+    tails = probabilities[:, ::-1].cumsum(axis=1)[:, ::-1].T[1:]
+    rounds = fixed_items(grades)._replace(tails=lambda _: tails)
+    cumulative = best_values(tested, rounds, np.arange(1, len(grades) + 1), "pseudo")
+    expected = chances @ np.diff(cumulative, prepend=0)
+    best = max if tested.higher_is_better else min
+    assert expected == pytest.approx(best(_mean_values(tested, grades, chances)), abs=1e-12)
+
+
+def test_dynamic_regret_follows_the_segments() -> None:
+    """Without noise the best order of a segment has all relevant items on top, in every round."""
+    switching, dcg = Switching(m=6, noise=0, segments=4), DCG()
+    rounds = switching.rounds(400, np.random.default_rng(3))
+    best = best_values(dcg, rounds, np.array([1, 400]), "dynamic")
+    assert best == pytest.approx(np.array([1, 400]) * dcg.discount(6)[:3].sum())
+    fixed = [best_values(dcg, rounds, np.array([400]), kind)[0] for kind in ("static", "pseudo")]
+    assert fixed[1] <= fixed[0] < best[1]
+
+
+def test_expected_orders_of_streams_that_know_their_distribution() -> None:
+    """The frequencies of grades agree with the tails, and without tails the error says what to choose."""
+    for text in ("ct15:noise=0.5", "bernoulli:grade=3", "binomial", "joint:lists=120+001,probabilities=0.75+0.25",
+                 "drifting:m=3", "available:m=6,n=3", "switching:m=5,segments=3"):  # fmt: skip
+        rounds = stream(text).rounds(6000, np.random.default_rng(1))
+        assert rounds.tails is not None
+        n = len(rounds.offsets) - 1
+        t, items = np.repeat(np.arange(n), np.diff(rounds.offsets)), rounds.items
+        columns = np.arange(len(t)) % stream(text).m if items is None else items
+        for grade, tail in enumerate(rounds.tails(np.arange(n)), 1):
+            expected = np.broadcast_to(tail, (n, tail.shape[-1]))[t, columns]
+            excess = np.bincount(columns, weights=(rounds.relevance >= grade) - expected)
+            assert np.abs(excess).max() < 5 * np.sqrt(n)
+        assert best_values(measure("dcg"), rounds, np.array([n]), "dynamic")[0] > 0
+    with pytest.raises(ValueError, match="choose regret = 'static' or 'none'"):
+        best_values(measure("dcg"), fixed_items([[0, 1]]), np.array([1]), "pseudo")
+    with pytest.raises(ValueError, match="found by trying all rankings"):
+        best_values(measure("ap"), fixed_items(np.eye(8)), np.array([1]))
+    assert best_values(measure("ap"), fixed_items(np.eye(8)), np.array([1, 8]), "none").tolist() == [0, 0]

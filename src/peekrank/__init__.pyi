@@ -15,6 +15,8 @@ from peekrank.engine import simulate as simulate
 from peekrank.evaluation.comparison.comparison import Comparison as Comparison
 from peekrank.experiments.experiment import Experiment as Experiment
 from peekrank.experiments.runs import run as run
+from peekrank.experiments.sweep import Sweep as Sweep
+from peekrank.experiments.sweep_runs import run_sweep as run_sweep
 from peekrank.games.analysis import analyse as analyse
 from peekrank.games.best_factor import best_factor as best_factor
 from peekrank.games.ceilings import factor_ceiling as factor_ceiling
@@ -57,6 +59,9 @@ from peekrank.measures.precision import Hit as Hit
 from peekrank.measures.precision import Precision as Precision
 from peekrank.measures.precision import Recall as Recall
 from peekrank.registry import register as register
+from peekrank.regret import best_values as best_values
+from peekrank.reports.compare import LearnerComparison as LearnerComparison
+from peekrank.reports.compare import compare as compare
 from peekrank.streams import available_items as available_items
 from peekrank.streams import fixed_items as fixed_items
 from peekrank.streams import stream as stream
@@ -118,6 +123,7 @@ __all__ = [
     "Greedy",
     "Hit",
     "Joint",
+    "LearnerComparison",
     "ListNet",
     "MarginFTRL",
     "Mixed",
@@ -140,6 +146,7 @@ __all__ = [
     "SmoothDCG",
     "Squared",
     "SumLoss",
+    "Sweep",
     "Switching",
     "Thompson",
     "Trace",
@@ -150,11 +157,13 @@ __all__ = [
     "analyse",
     "available_items",
     "best_factor",
+    "best_values",
     "certificate",
     "check_learner",
     "check_measure",
     "check_stream",
     "check_surrogate",
+    "compare",
     "evaluate",
     "factor_ceiling",
     "fixed_items",
@@ -168,6 +177,7 @@ __all__ = [
     "register",
     "replay",
     "run",
+    "run_sweep",
     "simulate",
     "stream",
     "surrogate",

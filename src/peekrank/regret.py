@@ -1,4 +1,4 @@
-"""Regret against the best fixed ranking in hindsight, and the exponent of its growth."""
+"""Regret against the best ranking in hindsight or in expectation, and the exponent of its growth."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from peekrank._util.validate import check_ascending, check_int
+from peekrank._util.validate import check_ascending, check_choice, check_int
 from peekrank.measures import learnable
 from peekrank.measures.evaluation import add_up_rows, linear_parts
-from peekrank.streams.fixed import known_items, list_lengths, list_shape
-from peekrank.types import Floats, Ints, LinearMeasure, Measure, Rounds, Trace
+from peekrank.streams.fixed import known_items, list_lengths, list_shape, row_chunks
+from peekrank.types import Floats, Ints, LinearMeasure, Measure, RegretKind, Rounds, Tails, Trace
 
 _EXHAUSTIVE_UP_TO = 7
 _CHUNK = 2**19
@@ -32,13 +32,31 @@ def default_checkpoints(horizon: int, count: int = 400) -> Ints:
     return np.unique(np.rint(spread).astype(np.int64).clip(1, horizon))
 
 
-def best_values(measure: Measure, rounds: Rounds, checkpoints: Ints) -> Floats:
-    """Return the value of the best fixed ranking for the first t rounds, for each t of `checkpoints`.
+def best_values(measure: Measure, rounds: Rounds, checkpoints: Ints, kind: RegretKind = "static") -> Floats:
+    """Return the value of what regret compares with in the first t rounds, for each t of `checkpoints`.
 
-    A linear measure takes one sort. Other measures take all m! rankings, so they need m <= 7.
+    Parameters
+    ----------
+    measure
+        The measure.
+    rounds
+        The rounds.
+    checkpoints
+        Numbers of rounds, ascending.
+    kind
+        What regret compares with:
+
+        - ``static``: the fixed ranking that is best in hindsight for the first t rounds. A linear measure takes
+          one sort. Other measures take all m! rankings, so they need m <= 7.
+        - ``pseudo``: the ranking by expected gain, averaged over all rounds. The stream must know the distribution
+          of the relevance. In expectation no fixed ranking is better if the measure is separable, or if items are
+          independent and the measure is AP, RR, ERR, or NDCG or AUC loss of binary relevance.
+        - ``dynamic``: in each round the ranking by expected gain in this round, of which the same is true. Where
+          the distribution changes in steps, as in `Switching`, this is switching regret.
+        - ``none``: 0, so that "regret" is minus the value, or the loss.
 
     If items come and go, a fixed ranking orders all items, and each round shows the available ones in this order.
-    The best such ranking is hard to find. For every t this function uses the order of the items' mean gains over
+    The best such ranking is hard to find. For every t, ``static`` uses the order of the items' mean gains over
     all rounds in which they are available. This order is the best one if all items are always available. If
     relevance is drawn independently in each round, no order is better in expectation than that of the true means,
     to which this one converges.
@@ -48,6 +66,11 @@ def best_values(measure: Measure, rounds: Rounds, checkpoints: Ints) -> Floats:
     >>> best_values(DCG(), fixed_items([[0, 1], [1, 1]]), np.array([1, 2])).round(3)
     array([1.   , 2.631])
     """
+    check_choice("regret", kind, RegretKind)
+    if kind == "none":
+        return np.zeros(len(checkpoints))
+    if kind != "static":
+        return _values_of_expected_order(measure, rounds, checkpoints, changing=kind == "dynamic")
     if rounds.items is not None:
         return _values_of_mean_order(measure, rounds, rounds.items, checkpoints)
     n, m = list_shape(rounds)
@@ -58,7 +81,8 @@ def best_values(measure: Measure, rounds: Rounds, checkpoints: Ints) -> Floats:
     if m > _EXHAUSTIVE_UP_TO:
         raise ValueError(
             f"the best ranking for {measure} is found by trying all rankings, which is possible for up to "
-            f"{_EXHAUSTIVE_UP_TO} items, not for {m}"
+            f"{_EXHAUSTIVE_UP_TO} items, not for {m}. Choose regret = 'pseudo' if the stream knows its means, or "
+            "'none' for the value alone"
         )
     return _best_by_search(measure, relevance, checkpoints)
 
@@ -158,6 +182,54 @@ def _values_of_mean_order(measure: Measure, rounds: Rounds, items: Ints, checkpo
             values[these] = measure.values(rankings, relevance[rows])
     total: Floats = np.cumsum(np.nan_to_num(values))
     return total[checkpoints - 1]
+
+
+def _values_of_expected_order(measure: Measure, rounds: Rounds, checkpoints: Ints, *, changing: bool) -> Floats:
+    """Return the value of ranking by expected gain, in each round anew or averaged over all rounds."""
+    if rounds.tails is None:
+        raise ValueError(
+            "the stream does not know the distribution of its relevance: choose regret = 'static' or 'none'"
+        )
+    lengths = list_lengths(rounds)
+    checkpoints = check_ascending("checkpoints", checkpoints, len(lengths))
+    chunks = [np.arange(rows.start, rows.stop) for rows in row_chunks(len(lengths), known_items(rounds))]
+    values = np.empty(len(lengths))
+    average = None if changing else sum(_expected_gains(measure, rounds.tails, t).sum(axis=0) for t in chunks)
+    for t in chunks:
+        gains = _expected_gains(measure, rounds.tails, t) if average is None else np.tile(average, (len(t), 1))
+        for length in np.unique(lengths[t]):
+            same = lengths[t] == length
+            rows = rounds.offsets[t[same], None] + np.arange(length)
+            of_rows = (
+                gains[same] if rounds.items is None else np.take_along_axis(gains[same], rounds.items[rows], 1)
+            )
+            rankings = np.argsort(-of_rows, axis=1, kind="stable")
+            values[t[same]] = measure.values(rankings, rounds.relevance[rows])
+    total: Floats = np.cumsum(np.nan_to_num(values))
+    return total[checkpoints - 1]
+
+
+def _expected_gains(measure: Measure, tails: Tails, t: Ints) -> Floats:
+    """Return the expected gain of each item in the rounds t, one row for each."""
+    probabilities = [np.broadcast_to(tail, (len(t), np.shape(tail)[-1])) for tail in tails(t)]
+    steps = np.diff(_gains(measure, len(probabilities)))
+    return np.einsum("g,gti->ti", steps, np.array(probabilities))
+
+
+def _gains(measure: Measure, max_grade: int) -> Floats:
+    """Return what an item of each grade gains, up to a factor.
+
+    Measures that are not linear gain what they lose if the item and an irrelevant one swap places.
+    """
+    grades = np.arange(max_grade + 1, dtype=np.uint8)
+    if isinstance(measure, LinearMeasure) and measure.linear(max_grade):
+        return measure.gain(grades[None])[0]
+    lists = np.column_stack([grades, np.zeros_like(grades)])
+    above, below = (
+        np.nan_to_num(measure.values(np.tile(np.array(order), (len(lists), 1)), lists))
+        for order in ([0, 1], [1, 0])
+    )
+    return above - below if measure.higher_is_better else below - above
 
 
 def _best_by_search(measure: Measure, relevance: NDArray[Any], checkpoints: Ints) -> Floats:

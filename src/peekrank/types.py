@@ -6,9 +6,9 @@ Start with `Rounds`, `Decision`, `Learner`, `Measure` and `Stream`. The other pr
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,8 +17,10 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Grades = NDArray[np.uint8]
 Features = NDArray[np.float32]
+Tails = Callable[[Ints], Iterable[Floats]]  # of the relevance in given rounds, see `Rounds.tails`
 LARGEST_FEATURE = 1e15  # squares of products of two such features fit in float64, their squares in float32
 LARGEST_VERSION = 2**40  # of a score
+RegretKind = Literal["static", "pseudo", "dynamic", "none"]  # what regret compares with, see `best_values`
 State = Any  # the state of a learner: a NamedTuple of constants (scalars) and of arrays that kernels update
 
 
@@ -61,7 +63,9 @@ class Rounds(NamedTuple):
     If items come and go, `items` holds the item number of each row, ascending within a round. With `visitors`,
     learners get feedback derived from clicks; without, they get the relevance itself. `scores` holds the app's
     score of each row, NaN if it is missing, and `keys` the key of each round, -1 for none; learners without
-    `Kernels.set_scores` or `Kernels.set_key` ignore them.
+    `Kernels.set_scores` or `Kernels.set_key` ignore them. If the stream knows the distribution of the relevance,
+    ``tails(t)`` yields P(R_t >= g) for g = 1, 2, ... in turn, with a column for each item and, if it changes, a
+    row for each of the rounds t.
     """
 
     features: Features
@@ -71,6 +75,7 @@ class Rounds(NamedTuple):
     visitors: ClickFeedback | None = None
     scores: Floats | None = None
     keys: Ints | None = None
+    tails: Tails | None = None
 
 
 class Applied(NamedTuple):

@@ -59,9 +59,18 @@ def write_result(result: Result, folder: Path, *, as_csv: bool = False) -> None:
 
 def result_table(result: Result) -> TerminalTable:
     """Build the table of a result: regret, exponent, bound, exploration and speed, one row per learner."""
+    from peekrank.experiments.experiment import REGRET_NAMES
+
     experiment = result.experiment
     sizes = f"{pluralize(experiment.horizon, 'round')}, {pluralize(experiment.runs, 'run')}"
-    heads = ("learner", "regret ± sd", "exponent, 95% CI", "bound", "explored", "rounds/s")
+    heads = (
+        "learner",
+        f"{REGRET_NAMES[experiment.regret]} ± sd",
+        "exponent, 95% CI",
+        "bound",
+        "explored",
+        "rounds/s",
+    )
     rows = [
         (
             s.learner,

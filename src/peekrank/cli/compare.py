@@ -171,17 +171,18 @@ def _read(folder: Path) -> _Results:
 
 def _read_experiment(folder: Path, manifest: dict[str, Any]) -> _Results:
     from peekrank.experiments import runs
+    from peekrank.experiments.experiment import REGRET_NAMES
 
     result = runs.read(folder)
     e = result.experiment
     return _Results(
         folder,
         "experiment",
-        "regret",
+        REGRET_NAMES[e.regret],
         lower_is_better=True,
         outcomes={learner: result.regrets(learner)[:, -1] for learner in e.learners},
         about={"stream": e.stream, "measure": e.measure, "k": e.k, "horizon": e.horizon},
-        common={},
+        common={"regret": e.regret},
         fold={"learners": sorted(e.learners), "measure": e.measure, "k": e.k, "horizon": e.horizon},
         part=("stream and seed", (e.stream, manifest.get("data"), e.seed)),
         queries=None,

@@ -24,6 +24,7 @@ from peekrank.cli._options import (
 )
 from peekrank.cli._outputs import check_outputs, echo, write_json
 from peekrank.cli._verbosity import configure_output
+from peekrank.types import RegretKind
 
 EXAMPLES = """\
 # Compare three learners.
@@ -33,7 +34,7 @@ peekrank simulate setftrl uniform --stream votes.soc --measure p@3+sum --out peo
 # Log a run to evaluate other rankings on it.
 peekrank simulate doubtsort --k 3 --log log.parquet --out logged"""
 JSON_KEYS = {
-    "stream, measure, k, horizon, runs, seed, same_rounds": "the options",
+    "stream, measure, k, horizon, runs, seed, same_rounds, regret": "the options",
     "learners": "for each: learner, regret, spread, exponent, exponent_low, exponent_high, bound, explored",
 }
 
@@ -60,6 +61,13 @@ def command(
             "--same-rounds", help="Use the same rounds in every run. Only the learners' randomness differs."
         ),
     ] = False,
+    regret: Annotated[
+        RegretKind,
+        typer.Option(
+            help="Compare with the best fixed ranking in hindsight, with the best by expected relevance (pseudo), "
+            "with the best of each round (dynamic), or with 0 (none)."
+        ),
+    ] = "static",
     workers: Workers = THREADS,
     folder: Folder = Path("results"),
     csv: Annotated[bool, typer.Option("--csv", help="Write the curves as CSV instead of Parquet.")] = False,
@@ -83,7 +91,7 @@ def command(
     if m is not None and source.m != m:
         raise ValueError(f"m = {m}: stream '{stream}' has {source.m} items")
     experiment = Experiment(
-        tuple(learners), format_spec(source), measure, k, horizon, runs, seed, same_rounds=same_rounds
+        tuple(learners), format_spec(source), measure, k, horizon, runs, seed, same_rounds, regret
     )
     if log and len(experiment.learners) > 1:
         raise ValueError(f"--log needs exactly one learner, got {len(experiment.learners)}")

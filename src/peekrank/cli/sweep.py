@@ -98,6 +98,7 @@ def _run(sweep: Sweep, folder: Path, executor: Executor) -> SweepResult:
 
 def _render(result: SweepResult) -> list[RenderableType]:
     """Render the tables of a sweep and the meaning of their columns."""
+    from peekrank.experiments.experiment import REGRET_NAMES
     from peekrank.experiments.sweep_runs import SETTING
 
     sweep = result.sweep
@@ -106,7 +107,8 @@ def _render(result: SweepResult) -> list[RenderableType]:
     )
     parts = [*render(title, _summary(result), "all are in summary.csv")]
     if len(sweep.learners) > 1:
-        title, sheet = "Differences in regret over paired runs", compared(result.comparisons(), SETTING)
+        what = REGRET_NAMES[sweep.regret]
+        title, sheet = f"Differences in {what} over paired runs", compared(result.comparisons(), SETTING)
         parts += [*render(title, sheet, "all are in comparisons.csv"), verdicts_explained("paired t test")]
     return parts
 
@@ -140,10 +142,12 @@ def _write_report(result: SweepResult, folder: Path) -> Text:
 
 
 def _summary(result: SweepResult) -> TextTable:
+    from peekrank.experiments.experiment import REGRET_NAMES
     from peekrank.experiments.sweep_runs import SETTING
     from peekrank.regret import Exponent
 
-    heads = [*SETTING, "learner", "regret ± sd", "exponent, 95% CI", "bound", "explored"]
+    regret = f"{REGRET_NAMES[result.sweep.regret]} ± sd"
+    heads = [*SETTING, "learner", regret, "exponent, 95% CI", "bound", "explored"]
     rows = [
         [
             *group_texts(row, SETTING),

@@ -10,13 +10,20 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from peekrank._util.validate import check_int
+from peekrank._util.validate import check_choice, check_int
 from peekrank.engine import problem_shape
 from peekrank.learners import learner as learner_named
 from peekrank.measures import measure as measure_named
 from peekrank.regret import Exponent, fit_exponent
 from peekrank.streams import stream as stream_named
-from peekrank.types import Floats, Ints, Learner, Measure, Rounds, Shape, Stream
+from peekrank.types import Floats, Ints, Learner, Measure, RegretKind, Rounds, Shape, Stream
+
+REGRET_NAMES: dict[RegretKind, str] = {
+    "static": "regret",
+    "pseudo": "pseudo-regret",
+    "dynamic": "dynamic regret",
+    "none": "loss",
+}
 
 
 class Parts(NamedTuple):
@@ -49,6 +56,8 @@ class Experiment:
         Random seed.
     same_rounds
         Whether all runs have the same rounds, so that only the learner's random numbers differ (as in CT15).
+    regret
+        What regret compares with: ``static``, ``pseudo``, ``dynamic`` or ``none``, as in `best_values`.
 
     >>> Experiment(("rtop1f",), "ct15", "dcg", k=1, horizon=1000, runs=2).shape
     Shape(m=10, d=0, k=1)
@@ -62,6 +71,7 @@ class Experiment:
     runs: int = 10
     seed: int = 0
     same_rounds: bool = False
+    regret: RegretKind = "static"
 
     def __post_init__(self) -> None:
         for name, low in (("k", 1), ("horizon", 1), ("runs", 1), ("seed", 0)):
@@ -77,6 +87,15 @@ class Experiment:
             raise ValueError(f"a learner occurs twice: {' '.join(self.learners)}")
         for learner in self.parts.learners:
             learner.init(problem_shape(learner, m=self.shape.m, k=self.k, d=self.shape.d))
+        check_choice("regret", self.regret, RegretKind)
+        if (
+            self.regret in ("pseudo", "dynamic")
+            and self.parts.stream.rounds(1, np.random.default_rng(0)).tails is None
+        ):
+            raise ValueError(
+                f"regret = '{self.regret}': stream '{self.stream}' does not know the distribution of its "
+                "relevance; choose 'static' or 'none'"
+            )
 
     @cached_property
     def parts(self) -> Parts:
@@ -137,8 +156,11 @@ class Result(NamedTuple):
     def bound(self, learner: str, horizons: Ints) -> Floats | None:
         """Return the proved bound on the learner's expected regret, tuned to each of these horizons.
 
-        Returns None if there is no bound, or if the learner is tuned to another measure or horizon.
+        Returns None if there is no bound, if the learner is tuned to another measure or horizon, or if regret is
+        neither static nor pseudo-regret, which is not larger in expectation.
         """
+        if self.experiment.regret not in ("static", "pseudo"):
+            return None
         tuned, measure = self.experiment.learner(learner), self.experiment.parts.measure
         if tuned.measure not in (None, measure):
             return None

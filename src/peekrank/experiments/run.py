@@ -26,7 +26,7 @@ def compile_kernels(experiment: Experiment) -> None:
     """Compile the loop of each learner before the first run, so that timings exclude it."""
     rounds, measure = experiment.parts.stream.rounds(1, np.random.default_rng(0)), experiment.parts.measure
     with interrupt_later():
-        best_values(measure, rounds, np.array([1]))
+        best_values(measure, rounds, np.array([1]), experiment.regret)
         for learner in experiment.parts.learners:
             simulate(learner, rounds, k=experiment.k, measure=measure)
 
@@ -67,7 +67,7 @@ def run_context(
         drawn, key = {} if drawn is None else drawn, (experiment.stream, experiment.horizon)
         if key not in drawn:
             drawn[key] = experiment.rounds(0, source)
-        shared = drawn[key], best_values(measure, drawn[key], recorded_at)
+        shared = drawn[key], best_values(measure, drawn[key], recorded_at, experiment.regret)
     return RunContext(experiment, source, experiment.parts.learners, measure, recorded_at, shared)
 
 
@@ -90,7 +90,7 @@ def play_run(context: RunContext, run: int, learners: Iterable[int], tick: Tick)
     e, stream, all_learners, measure, checkpoints, shared = context
     if shared is None:
         rounds = e.rounds(run, stream)
-        shared = rounds, best_values(measure, rounds, checkpoints)
+        shared = rounds, best_values(measure, rounds, checkpoints, e.regret)
     rounds, best = shared
     for i in learners:
         start, seed = time.perf_counter(), e.learner_seed(run)

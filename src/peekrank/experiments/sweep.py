@@ -14,13 +14,14 @@ from typing import Any
 from peekrank._util.text import excerpt, pluralize, shown
 from peekrank._util.untrusted_files import read_text
 from peekrank._util.untrusted_toml import TOMLError, parse_toml
-from peekrank._util.validate import check_int
+from peekrank._util.validate import check_choice, check_int
 from peekrank.experiments.experiment import Experiment
 from peekrank.jobs.results_dir import json_digest
 from peekrank.measures import measure as measure_named
 from peekrank.registry import LEARNERS, load
 from peekrank.spec import format_spec, suggest
 from peekrank.streams import stream as stream_named
+from peekrank.types import RegretKind
 
 _MANY = ("learners", "streams", "measures", "k", "horizons")
 _MAX_RUNS, _MAX_ITEMS = 10**7, 10**6
@@ -37,6 +38,7 @@ horizons = [1000, 4000]                                      # rounds
 runs = 10                                                    # of each learner in each setting
 seed = 0
 same_rounds = false                                          # each run draws its own rounds, for all learners
+regret = "static"                                            # or "pseudo", "dynamic", "none"
 """
 
 
@@ -84,6 +86,8 @@ class Sweep:
         Random seed.
     same_rounds
         Whether all runs have the same rounds, so that only the learner's random numbers differ.
+    regret
+        What regret compares with: ``static``, ``pseudo``, ``dynamic`` or ``none``, as in `best_values`.
     imports
         Python files and modules that define your own learners, measures, surrogates and streams. They are
         executed. In a TOML file, the key is ``import``.
@@ -102,6 +106,7 @@ class Sweep:
     runs: int = 10
     seed: int = 0
     same_rounds: bool = False
+    regret: RegretKind = "static"
     imports: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -172,11 +177,11 @@ class Sweep:
     def _setting(self, stream: str, measure: str, k: int, horizon: int) -> Experiment:
         where = (stream, measure, k, horizon)
         try:
-            return Experiment(self.learners, *where, self.runs, self.seed, self.same_rounds)
+            return Experiment(self.learners, *where, self.runs, self.seed, self.same_rounds, self.regret)
         except (ValueError, OSError):
             for learner in self.learners:
                 try:
-                    Experiment((learner,), *where)
+                    Experiment((learner,), *where, regret=self.regret)
                 except (ValueError, OSError) as error:
                     message = f"learner '{learner}' does not fit {_setting_text(*where)}: {error}"
                     raise FieldError(message, "learners", learner) from None
@@ -268,6 +273,8 @@ def _normalise(name: str, value: Any) -> Any:
             return value
         if not isinstance(value, str) or not value.strip() or not value.isprintable():
             raise ValueError(f"{name} = {shown(value)}: must be one line of text")
+        if name == "regret":
+            check_choice(name, value, RegretKind)
         if name == "streams":
             stream = stream_named(value)
             check_int("m", stream.m, 1, _MAX_ITEMS)  # this reads the stream's file, if it has one

@@ -37,6 +37,26 @@ class SweepResult:
     sweep: Sweep
     results: list[Result]
 
+    def frame(self) -> pl.DataFrame:
+        """Return the curves of all runs as one tidy table; ``.to_pandas()`` makes it a table of pandas.
+
+        Its columns are the setting (stream, measure, k, horizon), learner, run, checkpoint (number of rounds), and
+        the sums up to there: value of the measure, regret, and rounds spent on exploration.
+        """
+        return pl.concat(
+            frame.select(
+                *(pl.lit(getattr(result.experiment, name)).alias(name) for name in SETTING),
+                pl.lit(learner).alias("learner"),
+                "run",
+                pl.col("checkpoints").alias("checkpoint"),
+                "value",
+                "regret",
+                "explored",
+            )
+            for result in self.results
+            for learner, frame in result.curves.items()
+        )
+
     def summary(self) -> pl.DataFrame:
         """Return a table with a row for each setting and learner."""
         return self._summary
@@ -168,6 +188,7 @@ def _make_plan(sweep: Sweep) -> _Plan:
                 "horizon": e.horizon,
                 "seed": e.seed,
                 "same_rounds": e.same_rounds,
+                "regret": e.regret,
                 "code": json_digest(made_by),
                 "own": code.own,
             }
@@ -228,7 +249,9 @@ def _compute_job(contexts: dict[int, RunContext], job: _Job, tick: Tick) -> Iter
 
 def _name(plan: _Plan, job: _Job) -> str:
     setting = plan.settings[job.setting]
-    fields = ", ".join(f"{name} = {getattr(setting, name)}" for name in (*SETTING, "seed", "same_rounds"))
+    fields = ", ".join(
+        f"{name} = {getattr(setting, name)}" for name in (*SETTING, "seed", "same_rounds", "regret")
+    )
     return f"run {job.run} with {fields}"
 
 

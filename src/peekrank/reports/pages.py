@@ -51,7 +51,9 @@ def command(experiment: Experiment, folder: str) -> str:
     e = experiment
     words = ["peekrank", "simulate", *e.learners, "--measure", e.measure, "--stream", e.stream, "--k", str(e.k)]
     words += ["--horizon", str(e.horizon), "--runs", str(e.runs), "--seed", str(e.seed)]
-    words += ([] if not e.same_rounds else ["--same-rounds"]) + ["--out", folder]
+    words += ["--same-rounds"] if e.same_rounds else []
+    words += [] if e.regret == "static" else ["--regret", e.regret]
+    words += ["--out", folder]
     return shlex.join(words)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from peekrank._util.atomic import write_whole
 from peekrank._util.extras import extra
 from peekrank._util.text import pluralize
-from peekrank.experiments.experiment import Result
+from peekrank.experiments.experiment import REGRET_NAMES, Result
 from peekrank.experiments.study_result import StudyResult
 from peekrank.games.rate_table import MEANINGS, Table
 from peekrank.games.rates import Rate
@@ -251,6 +251,11 @@ def measure_label(result: Result) -> str:
     return _measure_name(result.experiment.parts.measure)
 
 
+def regret_label(result: Result, quantity: str = "regret") -> str:
+    """Return the label of an axis: the quantity, by the kind of regret of the experiment, and the measure."""
+    return f"{quantity.replace('regret', REGRET_NAMES[result.experiment.regret])} ({measure_label(result)})"
+
+
 def worst_regret(findings: StudyResult, *, learners: Sequence[str] | None = None) -> Figure:
     """Plot regret on the worst stream of a family against the horizon, log-log, with bounds and exponents.
 
@@ -327,7 +332,7 @@ def _titles(result: Result, quantity: str) -> tuple[str, str]:
     """Return the title of a figure and the label of its vertical axis."""
     e = result.experiment
     title = f"{shorten(e.stream)}, top {e.k} of {e.shape.m} revealed\n{_averaged(e.runs)}"
-    return title, f"{quantity} ({measure_label(result)})"
+    return title, regret_label(result, quantity)
 
 
 def _averaged(runs: int) -> str:

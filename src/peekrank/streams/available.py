@@ -89,7 +89,8 @@ class Available:
         else:
             items, lengths = self._lists(n, means, rng).reshape(-1), np.full(n, self.n)
         offsets = np.append(0, np.cumsum(lengths))
-        return Rounds(np.empty((len(items), 0), np.float32), self._grades(items, means, rng), offsets, items)
+        features, grades = np.empty((len(items), 0), np.float32), self._grades(items, means, rng)
+        return Rounds(features, grades, offsets, items, tails=lambda _: (means,) * self.grade)
 
     def _lists(self, n: int, means: Floats, rng: Generator) -> Ints:
         """Draw the items of each round, a row of n ascending numbers."""

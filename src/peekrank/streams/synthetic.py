@@ -6,7 +6,6 @@ on [0, 1), R = sum_g 1[u < P(R >= g)] has the required distribution and needs on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from math import erfc, isfinite, sqrt
 from typing import ClassVar
@@ -17,7 +16,7 @@ from numpy.random import Generator
 from peekrank._util.extras import extra
 from peekrank._util.validate import check_int, check_positive
 from peekrank.streams.fixed import fixed_items, row_chunks
-from peekrank.types import Floats, Ints, Rounds
+from peekrank.types import Floats, Ints, Rounds, Tails
 
 _LOW, _HIGH = 0.1, 0.9  # range of probabilities in the graded and drifting streams: no item is ever certain
 _ROUNDING = 1e-9  # largest deviation of a sum of probabilities from 1
@@ -164,7 +163,9 @@ class Joint:
         check_int("n", n, 1)
         grades = np.array([[int(digit) for digit in digits] for digits in self.lists], dtype=np.uint8)
         probabilities = np.array(self.probabilities)
-        return fixed_items(grades[rng.choice(len(grades), size=n, p=probabilities / probabilities.sum())])
+        shares = probabilities / probabilities.sum()
+        tails = [shares @ (grades >= grade) for grade in range(1, self.max_grade + 1)]
+        return fixed_items(grades[rng.choice(len(grades), size=n, p=shares)])._replace(tails=lambda _: tails)
 
 
 @dataclass(frozen=True)
@@ -286,8 +287,8 @@ class Drifting:
         return _draw(n, self.m, rng, means)
 
 
-def _draw(n: int, m: int, rng: Generator, tails: Callable[[Ints], Iterable[Floats]]) -> Rounds:
-    """Draw n rows of m independent grades; ``tails(t)`` gives P(R_t >= g) for g = 1, 2, ... in turn."""
+def _draw(n: int, m: int, rng: Generator, tails: Tails) -> Rounds:
+    """Draw n rows of m independent grades."""
     check_int("n", n, 1)
     relevance = np.zeros((n, m), np.uint8)
     for rows in row_chunks(n, m):
@@ -295,7 +296,7 @@ def _draw(n: int, m: int, rng: Generator, tails: Callable[[Ints], Iterable[Float
         uniforms = rng.random(grades.shape)
         for tail in tails(np.arange(rows.start, rows.stop)):
             grades += uniforms < tail
-    return fixed_items(relevance)
+    return fixed_items(relevance)._replace(tails=tails)
 
 
 def _noisy_halves(count: int, m: int, noise: float, rng: Generator) -> Floats:
