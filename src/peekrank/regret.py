@@ -213,7 +213,7 @@ def _expected_gains(measure: Measure, tails: Tails, t: Ints) -> Floats:
     """Return the expected gain of each item in the rounds t, one row for each."""
     probabilities = [np.broadcast_to(tail, (len(t), np.shape(tail)[-1])) for tail in tails(t)]
     steps = np.diff(_gains(measure, len(probabilities)))
-    return np.einsum("g,gti->ti", steps, np.array(probabilities))
+    return np.asarray(np.einsum("g,gti->ti", steps, np.array(probabilities)))
 
 
 def _gains(measure: Measure, max_grade: int) -> Floats:
@@ -223,7 +223,7 @@ def _gains(measure: Measure, max_grade: int) -> Floats:
     """
     grades = np.arange(max_grade + 1, dtype=np.uint8)
     if isinstance(measure, LinearMeasure) and measure.linear(max_grade):
-        return measure.gain(grades[None])[0]
+        return np.asarray(measure.gain(grades[None])[0])
     lists = np.column_stack([grades, np.zeros_like(grades)])
     above, below = (
         np.nan_to_num(measure.values(np.tile(np.array(order), (len(lists), 1)), lists))

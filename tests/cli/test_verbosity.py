@@ -10,9 +10,10 @@ import pytest
 
 from helpers.command_line import peekrank, refused
 from helpers.documents import letor_text
-from helpers.services import service
+from helpers.services import HOME, service
 from helpers.traffic import live
 from peekrank.cli.app import COMMANDS, command_module, command_named
+from peekrank.service.config.holdout import HoldoutConfig
 
 ASKED = {
     "advise": ["dcg --m 3 --k 1 --horizon 10", "ndcgsquared --m 10 --k 1"],
@@ -22,10 +23,10 @@ ASKED = {
     "rank": ["trained/models/ridge-0.json test.txt --out ranked.tsv --measure p@3+sum"],
     "simulate": ["doubtsort uniform --horizon 50 --runs 2 --out simulated-again"],
     "compare": ["simulated"],
-    "evaluate": ["log.parquet --policy logged --policy order:2,0,1"],
+    "evaluate": ["log.parquet --policy logged --policy order:2,0,1", "held.parquet"],
     "position-bias": ["log.parquet"],
     "monitor": ["log.parquet"],
-    "game": ["--m 2", "dcg --m 2 --k 1", "apple-tasting"],
+    "game": ["--m 2", "dcg --m 2 --k 1", "ndcg --m 2 --k 1 --best-factor", "apple-tasting"],
     "log audit": ["log.db"],
 }
 QUIET = {
@@ -46,7 +47,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     path = tmp_path_factory.mktemp("scripts")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(path)
-        it, clock = service(path)
+        it, clock = service(path, holdout=HoldoutConfig(0.2, HOME.items))
         live(it, clock, rounds=20)
         it.close()
         for seed, name in enumerate(["train.txt", "test.txt"]):
@@ -55,6 +56,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
             "train train.txt --rounds 50 --runs 1",
             "simulate doubtsort uniform --horizon 50 --runs 3 --out simulated",
             "simulate uniform --k 3 --horizon 200 --runs 1 --out logged --log log.parquet",
+            "log export log.db home held.parquet",
         ):
             assert peekrank(*line.split()).exit_code == 0
         Path("example.toml").write_text(

@@ -94,7 +94,7 @@ class Sweep:
 
     >>> sweep = Sweep("s", ("rtop1f", "uniform"), ("ct15",), ("dcg", "p@3+sum"), k=(1, 2), horizons=(100,), runs=5)
     >>> len(sweep.settings), sweep.digest[:8]
-    (4, 'a5ab50c5')
+    (4, '08dc76f8')
     """
 
     name: str

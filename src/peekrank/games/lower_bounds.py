@@ -36,7 +36,7 @@ def lower_bound(measure: Measure | str, m: int, k: int, horizon: int, grades: in
     >>> round(lower_bound("p@2+sum", m=10, k=1, horizon=10_000), 1)
     39.5
     >>> round(lower_bound("dcg", m=10, k=1, horizon=10_000), 1)
-    26.4
+    26.3
     """
     measure = measure_named(measure) if isinstance(measure, str) else measure
     check_int("m", m, 1)

@@ -113,4 +113,4 @@ def compare(
 
 def _several(values: T | Sequence[T]) -> tuple[T, ...]:
     """Return a tuple of the values, or of the single value."""
-    return tuple(values) if isinstance(values, list | tuple) else (values,)  # type: ignore[arg-type, return-value]
+    return tuple(values) if isinstance(values, list | tuple) else (values,)  # type: ignore[return-value]
