@@ -116,7 +116,7 @@ def serve(service: Service, requests: dict[str, tuple[str, RankRequest]]) -> Ser
                 served[f"{event} again"] = service.rank(*request)
             except (Problem, OSError, ValueError) as error:  # the messages, not the reply, name the record
                 served[event] = "; ".join([str(error), *(str(message.get("reason")) for message in messages)])
-            except Exception as error:  # noqa: BLE001 - damage that went unnoticed may do anything
+            except Exception as error:
                 served[event] = repr(error)
     return served
 
