@@ -401,7 +401,8 @@ def test_a_failed_run_is_named_and_finished_ones_stay(tmp_path: Path, monkeypatc
     learner, where = caught.value.__notes__
     assert learner == "learner 'uniform'"
     assert where == (
-        "in run 2 with stream = ct15:m=5, measure = dcg, k = 1, horizon = 90, seed = 0, same_rounds = False, regret = static"
+        "in run 2 with stream = ct15:m=5, measure = dcg, k = 1, horizon = 90, seed = 0, same_rounds = False, "
+        "regret = static"
     )
     assert finished_runs(SMALL, tmp_path) == 5
     run_sweep(SMALL, tmp_path)
