@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from peekrank import DCG, FTPL, Agent, BlockFTRL, RTop1F, SumLoss
+from peekrank.learners import learner
 from peekrank.learners.rtopkf.learner import RTopKF
 from peekrank.types import Shape
 
@@ -156,3 +157,12 @@ def test_only_generators_that_can_be_saved_are_dumped() -> None:
     agent = Agent(LEARNER, m=5, k=1, seed=np.random.Generator(np.random.MT19937(1)))
     with pytest.raises(ValueError, match="MT19937 generator cannot be saved"):
         agent.dump()
+
+
+@pytest.mark.parametrize("name", ["doubtsort", "greedy"])
+@pytest.mark.filterwarnings("ignore:max_grade")
+def test_what_the_largest_grades_leave_can_be_loaded(name: str) -> None:
+    agent = Agent(learner(f"{name}:measure=dcg,max_grade=255"), m=3, k=2)
+    for _ in range(5):
+        agent.update(agent.rank(), [255, 255])  # gains of 2^255
+    assert Agent.load(agent.dump()).best_ranking().tolist() == agent.best_ranking().tolist()

@@ -20,6 +20,7 @@ from peekrank.measures import measure as measure_named
 from peekrank.types import Features, Floats, Ints, LinearMeasure, Shape, State
 
 _MAX_NUMBER = 1e100  # larger numbers may overflow in products and squares
+_MAX_SQUARES = 1e200  # sums of squared gains, which are up to 2^510
 _MAX_COUNT = 2**40  # larger counts may overflow in sums
 
 
@@ -203,8 +204,8 @@ def check_parameters(
         check_positive("epsilon", epsilon)
 
 
-def check_numbers(state: State, *names: str) -> None:
-    """Raise ValueError if one of these arrays of a state holds NaN or a number beyond 1e100.
+def check_numbers(state: State, *names: str, largest: float = _MAX_NUMBER) -> None:
+    """Raise ValueError if one of these arrays of a state holds NaN or a number beyond the largest.
 
     >>> class Memory(NamedTuple):
     ...     scores: Floats
@@ -213,7 +214,7 @@ def check_numbers(state: State, *names: str) -> None:
     ValueError: its scores must be finite numbers
     """
     for name in names:
-        if not np.all(np.abs(attrgetter(name)(state).astype(np.float64)) <= _MAX_NUMBER):
+        if not np.all(np.abs(attrgetter(name)(state).astype(np.float64)) <= largest):
             raise ValueError(f"its {name} must be finite numbers")
 
 
@@ -243,7 +244,8 @@ PERSISTENT_STATS = tuple(f"items.{name}" for name in ("sums", "squares", "answer
 def check_item_stats(state: State) -> None:
     """Raise ValueError if the item statistics of a state read from a file are invalid."""
     answers = state.items.answers
-    check_numbers(state, "items.sums", "items.squares", "items.pool")
+    check_numbers(state, "items.sums", "items.pool")
+    check_numbers(state, "items.squares", largest=_MAX_SQUARES)
     check_counts(state, "items.answers", "items.rounds")
     if np.any((answers > 0) & (answers < 1)) or state.items.pool[1] < 0:
         raise ValueError("its items.answers must be 0 or at least 1, and its items.pool must not be below 0")
