@@ -132,7 +132,7 @@ class Result(NamedTuple):
 def make_config(folder: Path, synchronous: Any) -> Config:
     """Configure the service, with frequent snapshots, so that kills hit them."""
     config = parse_config(Document(SLOTS.replace("ITEMS", json.dumps(ITEMS)), "faults.toml"))
-    return replace(config, store=StoreConfig(str(folder / "log.db"), synchronous=synchronous, snapshot_every=500))
+    return replace(config, store=StoreConfig(str(folder / "log.db"), synchronous=synchronous, snapshot_every=50))
 
 
 def serve(folder: Path, synchronous: str, run: int) -> None:

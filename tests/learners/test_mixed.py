@@ -462,6 +462,16 @@ def test_a_log_with_versions_is_replayed_and_saved() -> None:
     assert saved.dump() == agent.dump()
 
 
+def test_a_loaded_agent_takes_a_new_version_as_one_that_was_not_saved() -> None:
+    agent, rng = Agent(Mixed(cells=50), m=8, k=3, seed=1), np.random.default_rng(0)
+    for t in range(9):
+        agent.update(agent.rank(scores=rng.random(8), key=t % 4), rng.random(3))
+    saved, scores = Agent.load(agent.dump()), rng.random(8)
+    for each in (agent, saved):
+        each.rank(scores=scores, key=1, version=2)
+    assert saved.dump() == agent.dump()
+
+
 def test_a_log_with_scores_keys_and_features_is_replayed() -> None:
     def new() -> Agent:
         return Agent(Mixed(cells=4), m=9, k=2, d=1, seed=6)

@@ -8,7 +8,7 @@ import numpy as np
 
 from peekrank._jit import kernel
 from peekrank.kernels.column_moments import COUNT, column_precision
-from peekrank.kernels.pair_table import add, find
+from peekrank.kernels.pair_table import add, find, reindex
 from peekrank.kernels.triangular import cholesky
 from peekrank.kernels.vectors import copy
 from peekrank.learners.mixed.posterior import (
@@ -224,6 +224,8 @@ def renew_score(s: MixedState, version: int) -> None:
     s.fit[VERSION] = version
     if s.fit[SCORED] == 0:
         return
+    reindex(s.items)  # a loaded state has no index yet
+    reindex(s.cells)
     s.recent.total[0] = 0
     s.recent.ascending[:] = 0
     s.fit[REFIT] = 1.25 * s.model.sums[ANSWERS]
