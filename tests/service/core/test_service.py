@@ -652,3 +652,16 @@ def test_every_learner_fits_a_slot_or_says_why() -> None:
             parse_config(Document("\n".join([*lines, f"learner = '{name}'"]), "service.toml"))
         except ValueError as error:
             assert "line 4" in str(error)  # noqa: PT017
+
+
+def test_the_lag_counts_slots_that_a_follower_does_not_know_yet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    it, _ = service(tmp_path)
+    it.rank("home", RankRequest())
+    behind = it.stats().sequence
+    with monkeypatch.context() as patch:
+        patch.setattr(it._manager, "following", True)
+        patch.setattr(it._manager, "slots", {})
+        assert it.stats().lag == behind > 0
+    it.close()

@@ -256,7 +256,11 @@ class Service:
             heads = self._store.heads()
         except StoreError:
             return None
-        return sum(max(heads[name].last - slot.state.number, 0) for name, slot in self._manager.slots.items())
+        known = {name: slot.state.number for name, slot in self._manager.slots.items()}
+        names = [
+            slot.name for slot in self.config.slots if slot.name in heads
+        ]  # the owner may not have them all yet
+        return sum(max(heads[name].last - known.get(name, 0), 0) for name in names)
 
     def _log_bytes(self) -> int:
         """Return the size of the log, or 0 while it cannot be reached."""
