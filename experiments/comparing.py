@@ -393,7 +393,7 @@ def _outcome(better: float, expected: float, lists: Sequence[int], signs: Sequen
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure, and print the table."""
-    parser = argparse.ArgumentParser(description="Lists until two rankers are told apart.")
+    parser = argparse.ArgumentParser(description="Count the lists until a comparison has a verdict.")
     parser.add_argument("part", choices=("speed", "coverage", "draft", "betting"))
     parser.add_argument("--runs", type=int, help="tests per row: 200, and 2,000 for coverage")
     records.add_option(parser, "compare")

@@ -112,7 +112,7 @@ def of_fixed_items() -> list[Contestant]:
         ]
     if find_spec("mabwiser"):
         known = import_module("mabwiser.mab").LearningPolicy
-        first = f"{ONE_ARM}; is told one relevance of each before"
+        first = f"{ONE_ARM}; knows one relevance of each before"
         late = f"the same, and learns every {BATCH} rounds"
         for name, policy in (
             ("epsilon-greedy", known.EpsilonGreedy(EPSILON)),

@@ -59,7 +59,7 @@ class HoldoutVerdict(NamedTuple):
 
     @property
     def better(self) -> Literal["learner", "own", "undecided"]:
-        """Which is better, as far as the interval tells."""
+        """The better one, or undecided while the interval contains 0."""
         _, low, high = self.difference
         if low <= 0 <= high:
             return "undecided"
@@ -102,7 +102,7 @@ def _finite(value: float) -> float | None:
 
 
 class Gains(NamedTuple):
-    """The gain of grades above that of the worst grade."""
+    """Gains of grades, minus that of the worst grade."""
 
     of: Callable[[Floats], Floats]
     span: float  # the largest
@@ -275,7 +275,7 @@ class HoldoutEvidence:
         self.overall[1] += len(gains)
 
     def _subject(self, names: Sequence[str]) -> Ints:
-        """Return whose answers predict those on each item, with room for new items. 0 is that of all others."""
+        """Return the number under which each item's answers count; 0 for all items beyond the limit."""
         known = self.subjects
         for name in names:
             if name not in known and len(known) < _MAX_SUBJECTS:

@@ -224,7 +224,7 @@ class _Search:
         return self.cells[0][0]
 
     def narrow(self, programs: int, progress: Progress) -> None:
-        """Cut the worst cell until the bounds meet or all linear programs are spent."""
+        """Cut the worst cell until the bounds meet or no linear programs are left."""
         while self.programs < programs and self.adversary.value - self.lower > _NEAR:
             worst = self.cells[0][2]
             cut, flag = self._separate(worst)

@@ -285,7 +285,7 @@ def _json_numbers(cells: list[Any]) -> tuple[Cells, tuple[int, str] | None]:
 
 
 def _exact(parts: list[Cells]) -> Cells:
-    """Return whole numbers as int64, also those in texts, and everything else as it is."""
+    """Return whole numbers as int64, also those in texts, and everything else unchanged."""
     values = np.concatenate(parts)
     if values.dtype != np.dtype(object):
         return values

@@ -1,4 +1,4 @@
-"""`Comparison`: an experiment on live lists that tells which of two rankers is better."""
+"""`Comparison`: an experiment on live lists that decides which of two rankers is better."""
 
 from __future__ import annotations
 

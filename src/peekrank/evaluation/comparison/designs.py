@@ -1,4 +1,4 @@
-"""Designs: how to show two orders of the same items so that answers tell most about their difference.
+"""Designs: lists from two orders of the same items whose answers say most about the difference.
 
 Rows are in the first order a, so row i has rank i there and ``ranks[i]`` in b. Position p is looked at with
 probability theta(p): 1 for the first k and 0 below, or the examination of clicks. A design is a random ranking.

@@ -90,7 +90,7 @@ class Settings:
         return np.asarray(gains - gains.min(), np.float64)
 
     def weights(self, n: int) -> Floats:
-        """Return the weight of each position of a list of n items. Raises ValueError if answers cannot tell.
+        """Return the weight of each position of a list of n items. Raises ValueError if answers cannot decide.
 
         >>> from peekrank import DCG
         >>> Settings(DCG(2), k=2).weights(3).round(2)

@@ -46,7 +46,7 @@ class Verdict(NamedTuple):
 
     @property
     def better(self) -> Literal["a", "b", "undecided"]:
-        """Which ranker is better, as far as the interval tells."""
+        """The better ranker, or undecided while the interval contains 0."""
         if self.low <= 0 <= self.high:
             return "undecided"
         return "a" if (self.low > 0) == self.higher_is_better else "b"

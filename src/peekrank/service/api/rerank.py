@@ -1,4 +1,4 @@
-"""``POST /v1/rerank``, and grades that cite texts: what calls of retrieval pipelines mean for a slot."""
+"""``POST /v1/rerank``, and grades that cite texts: translates calls of retrieval pipelines for a slot."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class Reranking:
         slot, given = self._slot(body, key)
         config, texts = self._slots[slot], await self.texts()
         documents = _documents(body)
-        ids = [_item(texts, document, place) for place, document in enumerate(documents)]
+        ids = [_item(texts, document, index) for index, document in enumerate(documents)]
         event_id = _event_id(request, body)
         digest = b"" if event_id is None else texts.digest(_encode((slot, given, body.query, documents)))
         scored = await self._scores(slot, body.query, documents)
@@ -160,7 +160,7 @@ class Reranking:
                     f'documents: the scores of slot {slot!r} are from 0 to 1; set scale = "logit"', "$.documents"
                 )
             return _Scored(sent)
-        order = [1 / (1 + place) for place in range(len(documents))]
+        order = [1 / (1 + index) for index in range(len(documents))]
         if slot not in self._upstreams:
             return _Scored(order, is_order=True)
         texts = [document.text for document in documents if document.text is not None]
@@ -195,19 +195,19 @@ class _Scored(NamedTuple):
 
 
 def _documents(body: RerankRequest) -> list[Document]:
-    """Return the documents of a call, whatever it calls them."""
+    """Return the documents of a call, from `documents` or `texts`."""
     if (body.documents is None) == (body.texts is None):
         raise problems.invalid("send the list of documents, as `documents` or as `texts`", "$.documents")
     documents = body.documents if body.texts is None else body.texts
     return [Document(one) if isinstance(one, str) else one for one in documents or ()]
 
 
-def _item(texts: Texts, document: Document, place: int) -> str:
+def _item(texts: Texts, document: Document, index: int) -> str:
     """Return the item of a document: the caller's id, or a hash of the text."""
     if document.id is not None:
         return str(document.id)
     if document.text is None:
-        raise problems.invalid(f"documents[{place}]: needs a text or an id", f"$.documents[{place}]")
+        raise problems.invalid(f"documents[{index}]: needs a text or an id", f"$.documents[{index}]")
     return texts.item(document.text)
 
 
@@ -232,15 +232,15 @@ def _key(config: RerankConfig, texts: Texts, query: str, given: str | None) -> s
 
 
 def _order(reply: RankReply, ids: Sequence[str]) -> list[int]:
-    """Return the places of the documents in the new order, without blocked ones.
+    """Return the indices of the documents in the new order, without blocked ones.
 
     Copies follow their item, and retired items come last.
     """
-    places: dict[str, list[int]] = {}
-    for place, item in enumerate(ids):
-        places.setdefault(item, []).append(place)
-    ranked = [place for name in reply.ranking for place in places.pop(name)]
-    return ranked + [place for name, rest in places.items() if name not in reply.blocked for place in rest]
+    indices: dict[str, list[int]] = {}
+    for index, item in enumerate(ids):
+        indices.setdefault(item, []).append(index)
+    ranked = [index for name in reply.ranking for index in indices.pop(name)]
+    return ranked + [index for name, rest in indices.items() if name not in reply.blocked for index in rest]
 
 
 def _reply(
@@ -262,8 +262,8 @@ def _reply(
             reply.event_id,
             slot,
             [
-                Result(place, score, Text(documents[place].text or "") if has_texts else msgspec.UNSET)
-                for place, score in results
+                Result(index, score, Text(documents[index].text or "") if has_texts else msgspec.UNSET)
+                for index, score in results
             ],
             top_k,
             reply.explored,
@@ -273,8 +273,8 @@ def _reply(
     else:
         has_texts = body.return_text in (True, "true")
         content = [
-            TextResult(place, score, documents[place].text or "" if has_texts else msgspec.UNSET)
-            for place, score in results
+            TextResult(index, score, documents[index].text or "" if has_texts else msgspec.UNSET)
+            for index, score in results
         ]
     response = encode_reply(content)
     response.headers[EVENT_HEADER] = reply.event_id

@@ -1,4 +1,4 @@
-"""Bodies of ``POST /v1/rerank``: the interface that clients of reranking services already speak.
+"""Bodies of ``POST /v1/rerank``: the interface of common clients.
 
 Clients send fields that this service does not know, so that its requests ignore them, unlike all others.
 """
@@ -63,7 +63,7 @@ class Text(Reply, frozen=True):
 
 
 class Result(Reply, frozen=True):
-    """A document at its place in the new order."""
+    """A document at its position in the new order."""
 
     index: Annotated[int, described("Place in the request's `documents`, from 0.")]
     relevance_score: Annotated[float, described("From 0 to 1, and lower than that of the result before.")]
@@ -98,7 +98,7 @@ class Units(Reply, frozen=True):
 
 
 class RerankMeta(Reply, frozen=True):
-    """Facts about the call that clients may ask for."""
+    """Metadata of a call."""
 
     api_version: Version
     billed_units: Units

@@ -39,7 +39,7 @@ def _number(state: SlotState, event: Event, cited: int | str | CitedText) -> int
         return -1 if number is None else number
     if not event.body.documents:
         raise problems.invalid(
-            f"cited: {cited} is a place, which only the lists of rerank calls have; cite items by id", "$.cited"
+            f"cited: {cited} is an index, which only lists of rerank calls have; cite items by id", "$.cited"
         )
     if cited >= event.body.documents:
         return -1

@@ -110,7 +110,7 @@ class SlotHoldout:
         cluster.visits = [*cluster.visits, visit]
 
     def _describe(self, cluster: Cluster, body: Ranked) -> None:
-        """Keep what a list says about its items, if they can matter."""
+        """Store what a list says about its items, if it can still count."""
         ranking, own = read_numbers(body.ranking), read_numbers(body.baseline)
         items = np.arange(len(ranking)) if body.names else np.sort(ranking)
         n, k = len(items), min(body.k, len(items))

@@ -222,7 +222,7 @@ class Traces:
         ]
 
     def prune(self, slots: Mapping[str, Slot]) -> None:
-        """Look at two traces, in turn, and forget what is no longer in memory. Called once for each new event."""
+        """Look at two traces, in turn, and drop what is no longer in memory. Called once for each new event."""
         for _ in range(min(2, len(self._events))):
             trace, events = self._events.popitem(last=False)
             known = deque((one for one in events if _is_in_memory(slots, *one)), MAX_TRACE)

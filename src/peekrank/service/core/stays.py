@@ -35,7 +35,7 @@ class Stays(OrderedDict[bytes, Stay]):
         super().__init__((stay.visitor, stay) for stay in stays)
 
     def begin(self, stay: Stay, time: int, limit: int) -> None:
-        """Add a first visit. Forget the visitors whose time is over, and the earliest beyond a limit."""
+        """Add a first visit. Drop visitors whose time is over, and the earliest beyond a limit."""
         self.pop(stay.visitor, None)
         self[stay.visitor] = stay
         while self:
@@ -51,7 +51,7 @@ class Stays(OrderedDict[bytes, Stay]):
 
 
 def new_stay(body: Ranked, number: int, ends: int, arranged: bytes) -> Stay:
-    """Return the stay that a list begins."""
+    """Create the stay of a first list."""
     order = read_numbers(body.ranking)
     named = [body.names[n] for n in order.tolist()] if body.names else []
     return Stay(body.visitor, number, ends, b"" if named else body.ranking, named, arranged)
@@ -70,7 +70,7 @@ def repeated(stay: Stay, current: Sequence[str] | Sequence[int]) -> tuple[list[s
 
 
 def arrangement(body: Ranked, items: Sequence[str] | Sequence[int], *, limited: bool, leashed: bool) -> bytes:
-    """Return a digest of all that rules about positions depend on, empty if there are none.
+    """Return a digest of what the rules about positions depend on; empty without such rules.
 
     If it changes, the old order might break a rule, so that the visitor gets a new one.
     """
