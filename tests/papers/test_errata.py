@@ -1,4 +1,4 @@
-"""The computations behind docs/theory/errata.md: what the papers print, and what is right."""
+"""The computations behind records/errata.json: what the papers print, and what is right."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from peekrank.surrogates import NDCGSquared
 PAIR = np.array(list(product((0, 1), repeat=2)))  # relevance of two items: 00, 01, 10, 11
 
 
-def test_the_page_names_every_test_and_no_other() -> None:
-    page = (ROOT / "docs" / "theory" / "errata.md").read_text(encoding="utf-8")
+def test_the_record_names_every_test_and_no_other() -> None:
+    page = (ROOT / "records" / "errata.json").read_text(encoding="utf-8")
     named = set(re.findall(r"`(test_(?:zt|ct16)_\w+)`", page))
     assert named == {name for name in globals() if re.match(r"test_(zt|ct16)_", name)}
 
