@@ -22,7 +22,6 @@ from peekrank.experiments.study_result import StudyResult
 from peekrank.jobs.executor import InterruptedRunError
 from peekrank.papers.ours.rates import (
     CT15_RUNS,
-    PAGES,
     QUICK_RUNS,
     Game,
     claims,
@@ -70,11 +69,9 @@ def _say(done: float, of: int) -> None:
 
 
 def draw(found: dict[Game, StudyResult], folder: Path) -> None:
-    """Draw a picture of each game, and one for the page of each learner."""
+    """Draw a picture of each game."""
     for game, findings in found.items():
         plots.save_as(plots.worst_regret(findings), folder / f"{game.name}.svg")
-    for name, (game, learners) in PAGES.items():
-        plots.save_as(plots.worst_regret(found[game], learners=learners), folder / f"{name}.svg")
 
 
 if __name__ == "__main__":

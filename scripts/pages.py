@@ -39,7 +39,7 @@ ATTACHED = ("CITATION.cff",)
 _LINK = re.compile(rf"\]\(((?:\.\./)*)({'|'.join(map(re.escape, PAGES))})")
 
 _PRIMED = re.compile(r"<msup>(<mi>[^<]*</mi>)<mi>&#x02032;</mi></msup>")
-_EXAMPLE = re.compile(r"^\[`[^`]+`\]\((?:\.\./)+(examples/[^)]+\.py)\)$", re.M)
+_EXAMPLE = re.compile(r"^\[`[^`]+`\]\((?:\.\./)+((?:examples|recipes)/[^)]+\.py)\)$", re.M)
 _CHECKS = re.compile(r"^\[`(\w+_CHECKS)`\]\(\.\./src/peekrank/checks/[^)]+\)$", re.M)
 _SESSION = re.compile(r"^```python\n(?=>>> )", re.M)
 _SHOWN = re.compile(r'<div class="language-(pycon|console) highlight">(<pre>.*?<code>(.*?)</code></pre>)', re.S)
@@ -120,7 +120,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 
 def with_examples(markdown: str) -> str:
-    """Replace each paragraph that is only a link to a file of examples/ by the name and text of that file."""
+    """Replace each paragraph that is only a link to a file of examples/ or recipes/ by the name and text of that file."""
 
     def listing(found: re.Match[str]) -> str:
         path = ROOT / found[1]

@@ -418,15 +418,6 @@ def test_the_picture_shows_worst_means_bounds_and_slopes(found: StudyResult) -> 
     assert "worst of" in axes.get_title(loc="left")
 
 
-def test_a_learner_looks_the_same_in_a_picture_of_its_own(found: StudyResult) -> None:
-    both, alone = plots.worst_regret(found), plots.worst_regret(found, learners=["uniform"])
-    assert both.axes[0].get_lines()[1].get_color() == alone.axes[0].get_lines()[0].get_color()
-    assert len(plots.inline_svg(alone)) < 100_000
-    for unknown in ([], ["ftpl"]):
-        with pytest.raises(ValueError, match=r"must be some of \['setftrl', 'uniform'\]"):
-            plots.worst_regret(found, learners=unknown)
-
-
 def test_a_single_run_and_horizon_can_be_drawn(tmp_path: Path) -> None:
     found = run_study(replace(TINY, horizons=(20,), runs=1), tmp_path)
     figure = plots.worst_regret(found)

@@ -65,17 +65,6 @@ SMALL_DCG = Game("dcg", 3, 1, (*SLOW, "rtop1f", *FTRL))
 GRID = (PRECISION, SUM_1, SUM_4, DCG_1, DCG_4, CUT, TEN, TEN_LONG, SMALL, SMALL_DCG)
 QUICK_GRID = (PRECISION, DCG_1, DCG_4, SMALL)  # all learners except the references
 
-PAGES = {  # a figure for the page of each learner
-    "setftrl": (PRECISION, SETS),
-    "permftrl": (DCG_4, ALL_SEEN),
-    "blockftrl": (TEN, FTRL),
-    "marginftrl": (DCG_1, (FTRL[1], "marginftrl")),
-    "rtop1f": (TEN, ("rtop1f", "rtop1f:order=fixed")),
-    "nw2": (SMALL, ("nw2", "nw2:horizon=none", "nw2:paper_rate=true")),
-    "feedexp3": (SMALL_DCG, SLOW),
-    "ftpl": (TEN, ("ftpl",)),
-    "uniform": (TEN, ("uniform",)),
-}
 HALVES = {PRECISION: SETS, SUM_4: ALL_SEEN, DCG_4: ALL_SEEN, CUT: ALL_SEEN}
 TWO_THIRDS = {**dict.fromkeys((SUM_1, DCG_1, TEN), ("rtop1f", *FTRL)), TEN_LONG: FTRL[1:]}
 
