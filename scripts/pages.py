@@ -120,7 +120,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 
 def with_examples(markdown: str) -> str:
-    """Replace each paragraph that is only a link to a file of examples/ or recipes/ by the name and text of that file."""
+    """Replace each paragraph that is only a link to a file of examples/ or recipes/ by its name and text."""
 
     def listing(found: re.Match[str]) -> str:
         path = ROOT / found[1]
