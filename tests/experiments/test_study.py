@@ -34,20 +34,6 @@ from peekrank.types import Floats, Shape
 
 ROOT = Path(__file__).parents[2]
 FOR_FIXED_ITEMS = {name for name, cls in LEARNERS.items() if not cls.contextual}
-FOR_STABLE_RELEVANCE = {
-    "doubtsort",
-    "greedy",
-    "mixed",
-    "thompson",
-    "ucb",
-}  # no bound on these streams
-TINY = Study("p@1+sum", m=3, k=1, learners=("setftrl", "uniform"), horizons=(20, 40), runs=3, seed=7)
-
-
-def files(folder: Path) -> dict[str, bytes]:
-    """All files with their bytes, but for how long things took."""
-    paths = (path for path in sorted(folder.rglob("*")) if path.is_file() and path.name != "timings.csv")
-    return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
 
 
 @pytest.fixture(scope="module")
@@ -470,13 +456,11 @@ def test_claims_hold_and_differ() -> None:
     ]  # fmt: skip
 
 
-def test_the_record_has_every_game_with_its_picture_and_every_learner_has_one() -> None:
+def test_the_record_has_every_game_with_its_picture() -> None:
     claims, *tables = records.read(records.FOLDER / "study.json").tables
     assert claims.title == "Claims"
     for game, table in zip(rates.GRID, tables, strict=True):
         assert table.title.startswith(game.title.replace("`", "") + ": ")
         assert [row[0] for row in table.rows] == [f"`{name}`" for name in game.learners]
         assert list(table.pictures) == [f"{game.name}.svg"]
-    assert set(rates.PAGES) == FOR_FIXED_ITEMS - FOR_STABLE_RELEVANCE
-    for name in (*rates.PAGES, *(game.name for game in rates.GRID)):
-        assert 1_000 < (script.PICTURES / f"{name}.svg").stat().st_size < 100_000
+        assert 1_000 < (script.PICTURES / f"{game.name}.svg").stat().st_size < 100_000
