@@ -34,6 +34,13 @@ from peekrank.types import Floats, Shape
 
 ROOT = Path(__file__).parents[2]
 FOR_FIXED_ITEMS = {name for name, cls in LEARNERS.items() if not cls.contextual}
+TINY = Study("p@1+sum", m=3, k=1, learners=("setftrl", "uniform"), horizons=(20, 40), runs=3, seed=7)
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    """All files with their bytes, but for how long things took."""
+    paths = (path for path in sorted(folder.rglob("*")) if path.is_file() and path.name != "timings.csv")
+    return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
 
 
 @pytest.fixture(scope="module")
