@@ -5,13 +5,15 @@ from __future__ import annotations
 import csv
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from peekrank._util.validate import check_choice
 from peekrank.registry import load
 
 if TYPE_CHECKING:
+    from peekrank.jobs.executor import Executor
     from peekrank.training.table_files import TableOptions
 
 Items = Annotated[int, typer.Option("--m", help="Number of items.")]
@@ -28,6 +30,10 @@ FeedbackKind = Annotated[
 ]
 Seed = Annotated[int, typer.Option(help="Random seed.")]
 Workers = Annotated[int, typer.Option(help="Number of threads.", show_default="one per core")]
+ExecutorName = Annotated[
+    str, typer.Option("--executor", help="Executor: threads, or ray, which needs the extra ray.")
+]
+Address = Annotated[str | None, typer.Option(help="Ray cluster: host:port or auto.", show_default="a local one")]
 Folder = Annotated[
     Path,
     typer.Option(
@@ -114,6 +120,24 @@ def _listed(text: str | None) -> list[str]:
     ['price', 'a,b']
     """
     return next(csv.reader([text])) if text else []
+
+
+def executor_named(name: str, address: str | None, workers: int) -> Executor:
+    """Return the executor that the options choose.
+
+    >>> executor_named("threads", None, 2)
+    Threads(workers=2)
+    """
+    from peekrank.jobs.executor import Threads
+
+    check_choice("executor", name, Literal["threads", "ray"])
+    if name == "threads":
+        if address is not None:
+            raise ValueError(f"--address {address} needs --executor ray")
+        return Threads(workers)
+    from peekrank.jobs.ray import Ray
+
+    return Ray(address, workers)
 
 
 def import_all(sources: list[str] | None) -> None:

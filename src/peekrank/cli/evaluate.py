@@ -13,7 +13,7 @@ from rich.text import Text
 from peekrank._util.text import pluralize
 from peekrank.cli._errors import print_error
 from peekrank.cli._logs import LogArgument, SlotOption, open_named_log
-from peekrank.cli._options import Imports, JsonFile, Seed, import_all
+from peekrank.cli._options import Address, ExecutorName, Imports, JsonFile, Seed, executor_named, import_all
 from peekrank.cli._outputs import check_outputs, echo, write_json
 from peekrank.cli._progress import exit_interrupted, status, transient_progress
 from peekrank.cli._tables import TerminalTable
@@ -118,6 +118,9 @@ def command(
         bool, typer.Option("--bounds", help="Only bound the values, without using propensities.")
     ] = False,
     slot: SlotOption = None,
+    executor: ExecutorName = "threads",
+    address: Address = None,
+    workers: Annotated[int, typer.Option(help="Number of threads or processes that read Parquet files.")] = 1,
     seed: Seed = 0,
     json_file: JsonFile = None,
     folder: Annotated[
@@ -133,11 +136,14 @@ def command(
     from peekrank.evaluation.holdout import holdout_of_log
     from peekrank.evaluation.saved_fold import SavedFold
     from peekrank.evaluation.sources import whole_log
+    from peekrank.jobs.executor import Threads
     from peekrank.measures import measure as measure_named
 
     import_all(imports)
     goal = measure_named(measure)
     configure_output(json_file)
+    chosen_executor = executor_named(executor, address, workers)
+    spread = None if chosen_executor == Threads(1) else chosen_executor
     check_outputs(json_file, read=[Path(log)])
     chosen: Any = regression
     options = Options(alpha, not separate, chosen, clip, partial)
@@ -181,7 +187,7 @@ def command(
             progress(done, total)
 
         try:
-            result = evaluate_source(source, rankers, goal, options, saved=saved, progress=tick)
+            result = evaluate_source(source, rankers, goal, options, saved=saved, executor=spread, progress=tick)
         except KeyboardInterrupt:
             if not (folder and saved and saved.exists):
                 raise

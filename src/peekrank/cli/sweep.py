@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.text import Text
 
 from peekrank._util.signals import interrupt_later
 from peekrank._util.text import pluralize
-from peekrank._util.validate import check_choice
-from peekrank.cli._options import THREADS, Folder, Imports, Quiet, Workers, import_all
+from peekrank.cli._options import (
+    THREADS,
+    Address,
+    ExecutorName,
+    Folder,
+    Imports,
+    Quiet,
+    Workers,
+    executor_named,
+    import_all,
+)
 from peekrank.cli._outputs import echo
 from peekrank.cli._progress import rounds_bar
 from peekrank.cli._tables import TextTable, compared, group_texts, render, verdicts_explained, write_paper
@@ -39,12 +48,8 @@ def command(
         typer.Argument(metavar="FILE.toml", help="Sweep to run; --example prints one.", show_default=False),
     ] = None,
     folder: Folder = Path("sweep"),
-    executor: Annotated[
-        str, typer.Option(help="Executor: threads, or ray, which needs the extra ray.")
-    ] = "threads",
-    address: Annotated[
-        str | None, typer.Option(help="Ray cluster: host:port or auto.", show_default="a local one")
-    ] = None,
+    executor: ExecutorName = "threads",
+    address: Address = None,
     workers: Workers = THREADS,
     latex: Annotated[bool, typer.Option("--latex", help="Also write the tables as LaTeX.")] = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="Also write the tables as Markdown.")] = False,
@@ -68,24 +73,6 @@ def command(
         _write_papers(result, folder, latex=latex, markdown=markdown)
         report = _write_report(result, folder)
     echo(*_render(result), Text(f"Wrote tables, runs and manifest to {folder}{os.sep}"), report)
-
-
-def executor_named(name: str, address: str | None, workers: int) -> Executor:
-    """Return the executor that the options choose.
-
-    >>> executor_named("threads", None, 2)
-    Threads(workers=2)
-    """
-    from peekrank.jobs.executor import Threads
-
-    check_choice("executor", name, Literal["threads", "ray"])
-    if name == "threads":
-        if address is not None:
-            raise ValueError(f"--address {address} needs --executor ray")
-        return Threads(workers)
-    from peekrank.jobs.ray import Ray
-
-    return Ray(address, workers)
 
 
 def _run(sweep: Sweep, folder: Path, executor: Executor) -> SweepResult:

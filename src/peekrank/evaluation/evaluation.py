@@ -24,6 +24,7 @@ from peekrank.types import Floats, Ints, Measure
 if TYPE_CHECKING:
     from peekrank.evaluation.saved_fold import SavedFold
     from peekrank.evaluation.sources import LogSource
+    from peekrank.jobs.executor import Executor
 
 Regression = Literal["items", "mean", "features", "none"]
 DESIGNED = "comparison:"  # begins the learner in the log of a `Comparison`
@@ -178,6 +179,7 @@ def evaluate_source(
     *,
     checkpoints: Ints | None = None,
     saved: SavedFold | None = None,
+    executor: Executor | None = None,
     progress: Callable[[int], None] = lambda _: None,
 ) -> Evaluation:
     """Estimate the value of policies on a log that is read in parts.
@@ -196,6 +198,9 @@ def evaluate_source(
         Numbers of decisions at which to report intervals, ascending; the end is always reported. None: about 64.
     saved
         Where the state is saved from time to time, to resume from it.
+    executor
+        Reads parts and ranks their candidates, such as `peekrank.jobs.ray.Ray`; the numbers stay the same. None:
+        this thread does.
     progress
         Called with the number of further decisions done.
 
@@ -215,11 +220,21 @@ def evaluate_source(
     if saved:
         saved.load(fold, rankers)
         progress(fold.read)
-    for log in source.parts(fold.read):
-        fold.add(log, [one.ranks(log) for one in rankers])
+
+    def add(log: Log, ranks: list[Ints | None]) -> None:
+        fold.add(log, ranks)
         progress(len(log.k))
         if saved:
             saved.save(fold, rankers)
+
+    if executor is None:
+        for log in source.parts(fold.read):
+            add(log, [one.ranks(log) for one in rankers])
+    else:
+        from peekrank.evaluation.spread import add_parts
+
+        needs_features = fold.options.regression == "features"
+        add_parts(source, rankers, executor, fold.read, add, features=needs_features)
     for one in rankers:
         one.note()  # raises ValueError if the log was unsuitable
     result = fold.result()

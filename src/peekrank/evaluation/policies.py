@@ -39,6 +39,7 @@ class Ranker(ABC):
     """A policy that ranks the parts of a log, one after the other."""
 
     name: str
+    has_memory = True  # whether it needs all parts in order
 
     @abstractmethod
     def ranks(self, log: Log) -> Ints | None:
@@ -169,6 +170,8 @@ def fixed_order(log: Log, names: Sequence[str], name: str = "order") -> Policy:
 class _Order(Ranker):
     """A fixed order of all candidates."""
 
+    has_memory = False
+
     def __init__(self, candidates: Sequence[str], names: Sequence[str], name: str) -> None:
         self.name = name
         codes = {candidate: i for i, candidate in enumerate(candidates)}
@@ -274,6 +277,8 @@ def by_feature(log: Log, text: str) -> Policy:
 class _Feature(Ranker):
     """The order by a feature, the highest first."""
 
+    has_memory = False
+
     def __init__(self, text: str) -> None:
         self.name = text
 
@@ -311,6 +316,8 @@ def by_model(log: Log, model: Scorer, name: str) -> Policy:
 
 class ModelRanker(Ranker):
     """The order by the scores of a model; parameters as for `by_model`."""
+
+    has_memory = False
 
     def __init__(self, model: Scorer, name: str) -> None:
         self._model, self.name = model, name

@@ -275,6 +275,7 @@ class ParquetSource:
         self._width: int | None = None
         self._shards: list[_Shard] = []
         self.scope = self._survey(files)
+        self._rows = max(1, CANDIDATES // int(self.scope.lengths[-1]))  # decisions in a part
 
     def _survey(self, files: Sequence[Path]) -> Scope:
         """Read names, numbers and times of all decisions, and check what concerns several of them."""
@@ -348,10 +349,18 @@ class ParquetSource:
                         seen[event] = f"{source.file}, row {n + row + 1}"
                     n += len(frame)
 
+    def starts(self, first: int = 0) -> list[int]:
+        """Return the first decision of each part from decision `first` on."""
+        found: list[int] = []
+        before = 0
+        for shard in self._shards:
+            found += range(max(before, first), before + shard.decisions, self._rows)
+            before += shard.decisions
+        return found
+
     def parts(self, first: int = 0) -> Iterator[Log]:
         """Yield the decisions from number `first` on, in order."""
-        rows = max(1, CANDIDATES // int(self.scope.lengths[-1]))
-        before = 0
+        rows, before = self._rows, 0
         for shard in self._shards:
             start = max(0, first - before)
             before += shard.decisions

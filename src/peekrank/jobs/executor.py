@@ -44,7 +44,8 @@ class Executor(Protocol):
             The jobs.
         compute
             Computes one job and yields its results. It calls its second argument with numbers of finished rounds.
-            It must depend on the job only and must not use files, because it may run on another machine.
+            It must depend on the job only, because it may run on another machine, and use no files but those
+            that all machines see.
         on_result
             Called with each job and result as soon as the result exists. The calls happen in this process, but
             possibly from several threads.

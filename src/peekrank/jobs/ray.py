@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
-from itertools import islice
 from typing import Any
 
 from peekrank._util.code_digest import package_sources
@@ -25,6 +24,7 @@ from peekrank.registry import ImportedFile, import_file, imported_files
 _TIMEOUT = 5.0  # seconds to wait for an address to answer
 _RAY_TIMEOUTS = {"RAY_NUM_REDIS_GET_RETRIES": "2", "RAY_py_gcs_connect_timeout_s": "5"}  # default: 14 minutes
 _AHEAD = 2  # submitted tasks per processor
+_WINDOW = 4  # times as many jobs are between the first open one and the last
 _TRIES = 3  # attempts for a job whose process dies
 _SAME_VERSIONS = "nodes need the same peekrank, NumPy, numba and SciPy as this machine"
 
@@ -111,7 +111,7 @@ def _run(
     # Ray's own retries treat a lost node and a crashing job alike, so a crashing job would be retried forever.
     task = ray.remote(max_retries=0)(_compute_job)
     shared, files, own_code = [ray.put(compute)], ray.put(imported_files()), _code()
-    remaining = iter(range(len(jobs)))
+    following = 0
     open_tasks: dict[Any, int] = {}
     crashes: Counter[int] = Counter()
 
@@ -121,8 +121,10 @@ def _run(
     try:
         while True:
             limit = _AHEAD * max(1, int(ray.cluster_resources().get("CPU", 1)))  # the number of nodes may change
-            for number in islice(remaining, max(0, limit - len(open_tasks))):
-                submit(number)
+            first = min(open_tasks.values(), default=following)  # callers may keep results until it is done
+            while following < min(len(jobs), first + _WINDOW * limit) and len(open_tasks) < limit:
+                submit(following)
+                following += 1
             if not open_tasks:
                 return
             (done,), _ = ray.wait(list(open_tasks))
