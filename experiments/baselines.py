@@ -35,7 +35,7 @@ from peekrank.papers.ct16.figure import passes
 from peekrank.papers.ours.judged import held_out
 from peekrank.streams import Clicks
 from peekrank.streams.clicks import Cascade, ClickModel, DependentClick, PositionBased, draw_clicks
-from peekrank.types import Floats, Ints, Shape
+from peekrank.types import Floats, Grades, Ints, Shape
 
 FIRST_SEED = 910_000
 RUNS = 10
@@ -59,98 +59,111 @@ SHOWS = (
 
 
 class TopRank:
-    """Blocks of items in order; one item is put below another if clicks in the same block show it.
+    """Blocks of items in order; one item is put below another if clicks in the same block show it. Several runs.
 
     Needs the number of rounds. Examination must not increase down the list, and must not depend on the items
     below.
     """
 
-    def __init__(self, m: int, rounds: int) -> None:
+    def __init__(self, runs: int, m: int, rounds: int) -> None:
         self.delta = 1 / rounds
         self.constant = 4 * sqrt(2 / pi) / erf(sqrt(2))
-        self.sums, self.counts = np.zeros((m, m)), np.zeros((m, m))
-        self.above = np.zeros((m, m), dtype=bool)  # [j, i]: j is known to be better than i
-        self.block = np.zeros(m, dtype=np.int64)
+        self.sums, self.counts = np.zeros((runs, m, m)), np.zeros((runs, m, m))
+        self.above = np.zeros((runs, m, m), dtype=bool)  # [run, j, i]: j is known to be better than i
+        self.block = np.zeros((runs, m), dtype=np.int64)
 
     def rank(self, rng: Generator) -> Ints:
         """Return the blocks in order, each shuffled."""
-        return np.lexsort((rng.random(len(self.block)), self.block))
+        return np.lexsort((rng.random(self.block.shape), self.block), axis=1)
 
     def update(self, ranking: Ints, clicks: Floats) -> None:
         """Count the differences of clicks of items in the same block."""
-        clicked = np.zeros(len(self.block))
-        clicked[ranking[: len(clicks)]] = clicks
-        difference = np.where(self.block[:, None] == self.block, clicked[:, None] - clicked, 0.0)
-        if not difference.any():
-            return
+        clicked = np.zeros(self.block.shape)
+        np.put_along_axis(clicked, ranking[:, : clicks.shape[1]], clicks, 1)
+        same = self.block[:, :, None] == self.block[:, None]
+        difference = np.where(same, clicked[:, :, None] - clicked[:, None], 0.0)
         self.sums += difference
         self.counts += np.abs(difference)
         n = np.maximum(self.counts, 1)
         found = (self.counts > 0) & (self.sums >= np.sqrt(2 * n * np.log(self.constant * np.sqrt(n) / self.delta)))
-        if np.any(found & ~self.above):
-            self.above |= found
-            self._divide()
+        for run in np.flatnonzero(np.any(found & ~self.above, axis=(1, 2))):
+            self.above[run] |= found[run]
+            self._divide(run)
 
-    def _divide(self) -> None:
+    def _divide(self, run: int) -> None:
         """Repeatedly make a block of the items that no remaining item is above."""
-        left, number = np.ones(len(self.block), dtype=bool), 0
+        left, number = np.ones(self.block.shape[1], dtype=bool), 0
         while left.any():
-            best = left & ~self.above[left].any(axis=0)
+            best = left & ~self.above[run, left].any(axis=0)
             if not best.any():  # a cycle, which has a small probability
                 best = left.copy()
-            self.block[best], number = number, number + 1
+            self.block[run, best], number = number, number + 1
             left &= ~best
 
 
 class CascadeUCB1:
-    """Upper confidence bounds of the attraction of each item, from the items down to the first click.
+    """Upper bounds of the attraction of each item, from the items down to the first click. Several runs.
 
     Assumes that people leave after the first click.
     """
 
-    def __init__(self, m: int, rounds: int) -> None:  # noqa: ARG002
-        self.sums, self.counts, self.t = np.zeros(m), np.zeros(m), 0
+    def __init__(self, runs: int, m: int, rounds: int) -> None:  # noqa: ARG002
+        self.sums, self.counts, self.t = np.zeros((runs, m)), np.zeros((runs, m)), 0
 
     def rank(self, rng: Generator) -> Ints:
         """Return the items by their bounds; those never examined come first, at random."""
-        bounds = self.sums / np.maximum(self.counts, 1)
-        bounds += np.sqrt(1.5 * log(max(1, self.t)) / np.maximum(self.counts, 1)) + 1e9 * (self.counts == 0)
-        return np.lexsort((rng.random(len(bounds)), -bounds))
+        n = np.maximum(self.counts, 1)
+        bounds = self.sums / n + np.sqrt(1.5 * log(max(1, self.t)) / n) + 1e9 * (self.counts == 0)
+        return np.lexsort((rng.random(bounds.shape), -bounds), axis=1)
 
     def update(self, ranking: Ints, clicks: Floats) -> None:
         """Count the items down to the first click."""
-        hits = np.flatnonzero(clicks)
-        examined = ranking[: hits[0] + 1 if len(hits) else len(clicks)]
-        self.counts[examined] += 1
-        if len(hits):
-            self.sums[ranking[hits[0]]] += 1
+        runs, top = np.arange(len(clicks))[:, None], ranking[:, : clicks.shape[1]]
+        before = np.cumsum(clicks, axis=1) - clicks
+        self.counts[runs, top] += before == 0
+        self.sums[runs, top] += clicks * (before == 0)
         self.t += 1
 
 
-BANDITS: dict[str, Callable[[int, int], TopRank | CascadeUCB1]] = {"TopRank": TopRank, "CascadeUCB1": CascadeUCB1}
+BANDITS: dict[str, Callable[[int, int, int], TopRank | CascadeUCB1]] = {
+    "TopRank": TopRank, "CascadeUCB1": CascadeUCB1
+}  # fmt: skip
+NAMES = ("doubtsort", *BANDITS)
 
 
-def lost_to_clicks(means: Floats, people: ClickModel, run: int, rounds: int) -> dict[str, tuple[float, float]]:
-    """Return the share of DCG@5 that each algorithm loses in all rounds, and in the second half."""
-    rng = np.random.default_rng([FIRST_SEED, run])
-    means = rng.permutation(means)
-    drawn = Clicks(Bernoulli(tuple(means.tolist())), people).rounds(rounds, rng)
-    relevance = drawn.relevance.reshape(-1, M)
-    best = TOP.values(np.tile(np.argsort(-means), (rounds, 1)), relevance)
-    times = np.array([rounds // 2, rounds])
-    value = simulate(learner("doubtsort", measure=TOP), drawn, k=K, measure=TOP, seed=run, checkpoints=times).value
-    earned = {"doubtsort": np.array([value[0], value[1] - value[0]])}
+def lost_to_clicks(means: Floats, people: ClickModel, runs: int, rounds: int) -> dict[str, Floats]:
+    """Return the share of DCG@5 that each algorithm loses in all rounds, and in the second half: (2, runs)."""
+    rngs = [np.random.default_rng([FIRST_SEED, run]) for run in range(runs)]
+    orders = np.array([rng.permutation(means) for rng in rngs])
+    drawn = [
+        Clicks(Bernoulli(tuple(order.tolist())), people).rounds(rounds, rng)
+        for order, rng in zip(orders, rngs, strict=True)
+    ]
+    relevance = np.array([one.relevance.reshape(-1, M) for one in drawn])
+    best = np.repeat(np.argsort(-orders, axis=1)[:, None], rounds, axis=1)
+    times, ours = np.array([rounds // 2, rounds]), learner("doubtsort", measure=TOP)
+    values = [
+        simulate(ours, one, k=K, measure=TOP, seed=run, checkpoints=times).value for run, one in enumerate(drawn)
+    ]
+    earned = {"doubtsort": np.diff(np.array(values), axis=1, prepend=0)}
     for name, make in BANDITS.items():
-        bandit, shown = make(M, rounds), np.empty((rounds, M), dtype=np.int64)
+        bandit, shown = make(runs, M, rounds), np.empty((runs, rounds, M), dtype=np.int64)
         for t in range(rounds):
-            shown[t] = bandit.rank(rng)
-            bandit.update(shown[t], draw_clicks(people, relevance[t, shown[t, :K]], rng).astype(np.float64))
-        earned[name] = TOP.values(shown, relevance).reshape(2, -1).sum(axis=1)
-    possible = best.reshape(2, -1).sum(axis=1)
+            shown[:, t] = bandit.rank(rngs[0])
+            seen = np.take_along_axis(relevance[:, t], shown[:, t, :K], 1)
+            bandit.update(shown[:, t], draw_clicks(people, seen, rngs[0]).astype(np.float64))
+        earned[name] = earned_by(shown, relevance)
+    possible = earned_by(best, relevance)
     return {
-        name: (float(1 - got.sum() / possible.sum()), float(1 - got[1] / possible[1]))
+        name: np.array([1 - got.sum(axis=1) / possible.sum(axis=1), 1 - got[:, 1] / possible[:, 1]])
         for name, got in earned.items()
     }
+
+
+def earned_by(shown: Ints, relevance: Grades) -> Floats:
+    """Return the DCG@5 of both halves of the rounds, (runs, 2)."""
+    values = TOP.values(shown.reshape(-1, M), relevance.reshape(-1, M))
+    return np.asarray(values.reshape(len(shown), 2, -1).sum(axis=2))
 
 
 def clicks_table(runs: int, rounds: int) -> records.Table:
@@ -158,9 +171,9 @@ def clicks_table(runs: int, rounds: int) -> records.Table:
     columns = ["relevance", "people", *(f"`{name}`" if name == "doubtsort" else name for name in NAMES)]
     rows: list[list[records.Cell]] = []
     for (title, means), (words, people) in ((a, b) for a in MEANS.items() for b in PEOPLE.items()):
-        found = [lost_to_clicks(means, people, run, rounds) for run in range(runs)]
+        found = lost_to_clicks(means, people, runs, rounds)
         row: list[records.Cell] = [title, words]
-        row.extend([spread([one[name][part] for one in found], 1, 100) for part in (0, 1)] for name in NAMES)
+        row.extend([spread(values, 1, 100) for values in found[name]] for name in NAMES)
         rows.append(row)
     text = (
         f"Ten items, five positions, {rounds:,} rounds: percentage of the best ranking's DCG@5 that is lost, in "
@@ -168,9 +181,6 @@ def clicks_table(runs: int, rounds: int) -> records.Table:
         "after a click. TopRank does not, but knows the number of rounds. CascadeUCB1 assumes that they leave."
     )
     return records.Table("Clicks", [text], columns, rows)
-
-
-NAMES = ("doubtsort", *BANDITS)
 
 
 class LinearBandit:
@@ -328,7 +338,7 @@ def rows_by_kind(
     return rows
 
 
-def spread(values: Sequence[float], digits: int, scale: float = 1.0) -> records.Figure:
+def spread(values: Sequence[float] | Floats, digits: int, scale: float = 1.0) -> records.Figure:
     """Return mean and standard deviation."""
     several = np.array(values) * scale
     sd = round(float(np.std(several, ddof=1)), digits) if len(values) > 1 else None

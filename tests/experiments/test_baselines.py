@@ -29,11 +29,12 @@ def naive_blocks(above: set[tuple[int, int]], m: int) -> list[set[int]]:
 
 def test_toprank_by_its_definition() -> None:
     random, m, rounds = np.random.default_rng(1), 4, 3_000
-    bandit, above = baselines.TopRank(m, rounds), set[tuple[int, int]]()
+    bandit, above = baselines.TopRank(2, m, rounds), set[tuple[int, int]]()
     S, N = np.zeros((m, m)), np.zeros((m, m))
     for _ in range(rounds):
         blocks = naive_blocks(above, m)
-        ranking = bandit.rank(random)
+        rankings = bandit.rank(random)
+        ranking = rankings[1]
         ends = np.cumsum([len(block) for block in blocks])
         assert [set(part.tolist()) for part in np.split(ranking, ends[:-1])] == blocks
         clicks = (random.random(3) < np.array([0.9, 0.6, 0.4, 0.1])[ranking[:3]]).astype(float)
@@ -42,25 +43,26 @@ def test_toprank_by_its_definition() -> None:
             for i, j in product(block, block):
                 S[i, j] += clicked.get(i, 0) - clicked.get(j, 0)
                 N[i, j] += abs(clicked.get(i, 0) - clicked.get(j, 0))
-        bandit.update(ranking, clicks)
+        bandit.update(rankings, np.array([[0.0, 0.0, 0.0], clicks]))
         for i, j in product(range(m), range(m)):
             if N[i, j] and S[i, j] >= sqrt(2 * N[i, j] * log(3.34368 * sqrt(N[i, j]) * rounds)):
                 above.add((i, j))
     assert bandit.constant == pytest.approx(3.34368, abs=1e-5)
     assert len(naive_blocks(above, m)) > 2
+    assert not bandit.block[0].any()  # nobody clicked in the other run
 
 
 def test_cascade_counts_down_to_the_first_click() -> None:
-    bandit = baselines.CascadeUCB1(4, 10)
-    bandit.update(np.array([2, 0, 1, 3]), np.array([0.0, 1.0, 1.0]))
-    bandit.update(np.array([3, 1, 0, 2]), np.array([0.0, 0.0, 0.0]))
-    assert bandit.counts.tolist() == [2, 1, 1, 1]
-    assert bandit.sums.tolist() == [1, 0, 0, 0]
+    bandit = baselines.CascadeUCB1(1, 4, 10)
+    bandit.update(np.array([[2, 0, 1, 3]]), np.array([[0.0, 1.0, 1.0]]))
+    bandit.update(np.array([[3, 1, 0, 2]]), np.array([[0.0, 0.0, 0.0]]))
+    assert bandit.counts.tolist() == [[2, 1, 1, 1]]
+    assert bandit.sums.tolist() == [[1, 0, 0, 0]]
     single = sqrt(1.5 * log(2))
     bounds = [0.5 + single / sqrt(2), single, single, single]
-    assert bandit.rank(np.random.default_rng(0))[0] == bounds.index(max(bounds))
-    bandit.counts[2] = 0
-    assert bandit.rank(np.random.default_rng(0))[0] == 2  # never examined
+    assert bandit.rank(np.random.default_rng(0))[0, 0] == bounds.index(max(bounds))
+    bandit.counts[0, 2] = 0
+    assert bandit.rank(np.random.default_rng(0))[0, 0] == 2  # never examined
 
 
 @pytest.mark.parametrize("sampling", [False, True])
