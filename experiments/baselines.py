@@ -88,7 +88,7 @@ class TopRank:
         found = (self.counts > 0) & (self.sums >= np.sqrt(2 * n * np.log(self.constant * np.sqrt(n) / self.delta)))
         for run in np.flatnonzero(np.any(found & ~self.above, axis=(1, 2))):
             self.above[run] |= found[run]
-            self._divide(run)
+            self._divide(int(run))
 
     def _divide(self, run: int) -> None:
         """Repeatedly make a block of the items that no remaining item is above."""

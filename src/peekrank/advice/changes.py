@@ -84,12 +84,12 @@ def _changes_of_feedback(p: Problem) -> Iterator[Change]:
     rate = p.verdict.rate
     if rate is Rate.ZERO:
         return
-    alone, each = p._replace(k=1, feedback="answers"), p._replace(feedback="answers")
+    each = p._replace(feedback="answers")
     for one, what in (
-        (alone, "ask about the first item only"),
-        (each, f"ask for an answer on each of the {p.k:,}"),
+        (each._replace(k=1), "ask for the relevance of the first item alone"),
+        (each, f"ask for the relevance of each of the first {p.k:,} items"),
     ):
-        if one.k == 1 or p.k > 1:
+        if _at_most(one.verdict.rate, Rate.TWO_THIRDS) and (one.k == 1 or p.k > 1):
             yield _change(one, what)
     if rate is Rate.LINEAR:
         for measure in _stand_ins(p):

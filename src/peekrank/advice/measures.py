@@ -33,6 +33,7 @@ from peekrank.spec import format_spec
 from peekrank.types import Learner, Measure
 
 _ALL = 0.9999  # a larger share of the best is not worth a sentence
+_SMALL = 4  # items: learners of finite games take their 24 rankings as actions
 
 
 class Evidence(NamedTuple):
@@ -135,10 +136,8 @@ class Advice:
         if self.feedback in ("sum", "any") and self.k > 1 and rate is not Rate.ZERO:
             notes.append(f"one number for all {self.k:,} items is not an answer for each: do not copy it to them")
         if self.feedback != "answers" and self.learner is None and rate not in (Rate.LINEAR, Rate.ZERO):
-            notes.append(
-                "all learners need an answer for each item, but up to four items a learner of finite games learns "
-                "from this feedback (docs/games/feedback.md)"
-            )
+            small = "; learners of finite games can use this feedback (docs/games/feedback.md)"
+            notes.append(f"all learners need an answer for each item{small if self.m <= _SMALL else ''}")
         elif self.learner is None and rate not in (Rate.LINEAR, Rate.ZERO):
             notes.append(f"no learner of this package fits {self.measure} at k = {self.k:,}")
         if rate and self.guarantee and self.guarantee.exponent > rate.exponent:
