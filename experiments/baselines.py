@@ -213,17 +213,25 @@ class LinearBandit:
         self.sums += answer * x
 
 
+class Bandit(NamedTuple):
+    """Parameters of a linear bandit, and the scale of its features."""
+
+    width: float
+    sampling: bool
+    scale: float = 1.0
+
+
 class Result(NamedTuple):
     held_out: float
     on_top: float
 
 
-def play_linear(split: Split, width: float, run: int, rounds: int, *, sampling: bool) -> Result:
+def play_linear(split: Split, how: Bandit, run: int, rounds: int) -> Result:
     """Learn from the answer for the first item of each list."""
     rng, lists = np.random.default_rng([FIRST_SEED, run]), split.train
-    X = np.c_[lists.features.astype(np.float64), np.ones(len(lists.features))]
+    X = np.c_[lists.features.astype(np.float64) * how.scale, np.ones(len(lists.features))]
     top = float(lists.relevance.max())
-    bandit, total = LinearBandit(X.shape[1] - 1, width, sampling=sampling), 0.0
+    bandit, total = LinearBandit(X.shape[1] - 1, how.width, sampling=how.sampling), 0.0
     for query in passes(len(lists.offsets) - 1, rounds, np.random.default_rng([4, run])):
         rows = np.arange(lists.offsets[query], lists.offsets[query + 1])
         shown = rows[bandit.scores(X[rows], rng).argmax()]
@@ -243,20 +251,18 @@ def play_ours(subject: Ridge | RTopKF, split: Split, run: int, rounds: int) -> R
     return Result(held_out(scores, split.test), float(trace.value[0] / rounds))
 
 
-def feature_learners() -> dict[str, Callable[[Split, int, int], Result]]:
+def feature_learners() -> dict[str, Bandit | Ridge]:
     """Return the entrants of the second table."""
-    entrants: dict[str, Callable[[Split, int, int], Result]] = {
-        "`ridge`": lambda split, run, rounds: play_ours(Ridge(), split, run, rounds),
-        "`ridge`, sampling": lambda split, run, rounds: play_ours(
-            Ridge("sampling", confidence=1.0), split, run, rounds
-        ),
+    return {
+        "`ridge`": Ridge(),
+        "`ridge`, sampling": Ridge("sampling", confidence=1.0),
+        "LinUCB, alpha = 1": Bandit(1.0, sampling=False),
+        "LinUCB, alpha = 0.1": Bandit(0.1, sampling=False),
+        "the same, features times 0.01": Bandit(0.1, sampling=False, scale=0.01),
+        "Thompson sampling, v = 1": Bandit(1.0, sampling=True),
+        "Thompson sampling, v = 0.1": Bandit(0.1, sampling=True),
+        "the same, with features times 0.01": Bandit(0.1, sampling=True, scale=0.01),
     }
-    for title, sampling in (("LinUCB, alpha", False), ("Thompson sampling, v", True)):
-        for width in (1.0, 0.1):
-            entrants[f"{title} = {width:g}"] = lambda split, run, rounds, w=width, s=sampling: play_linear(  # type: ignore[misc]
-                split, w, run, rounds, sampling=s
-            )
-    return entrants
 
 
 def features_table(runs: int, rounds: int) -> records.Table:
@@ -265,13 +271,19 @@ def features_table(runs: int, rounds: int) -> records.Table:
     for kind in KINDS:
         for run in range(runs):
             split = generated(kind, FIRST_SEED + run)
-            for name, play in feature_learners().items():
-                found.setdefault((name, kind), []).append(play(split, run, rounds))
+            for name, one in feature_learners().items():
+                play = (
+                    play_linear(split, one, run, rounds)
+                    if isinstance(one, Bandit)
+                    else play_ours(one, split, run, rounds)
+                )
+                found.setdefault((name, kind), []).append(play)
     rows = rows_by_kind(list(feature_learners()), found)
     text = (
         f"Lists of 20 documents with 46 features, one answer per round, {rounds:,} rounds: NDCG@10 of the order "
         "learned on lists that were not learned from, and mean relevance of the first item while learning. "
-        "Relevance is linear in the features, linear with a part of each query's own, or not linear."
+        "Relevance is linear in the features, linear with a part of each query's own, or not linear. `ridge` "
+        "does not depend on the scale of features."
     )
     return records.Table("Features", [text], ["learner", *KINDS], rows)
 
