@@ -2,6 +2,49 @@
 
 A learner plays a game by ranking its actions. It plays the first action of the ranking, and the feedback for it
 (k = 1) is the number of the symbol that the action reveals.
+
+`feedexp3` plays every learnable game at T^(2/3), `nw2` those that allow sqrt(T) at that rate, and `uniform` any.
+
+>>> import numpy as np
+>>> from peekrank import Agent, FeedExp3, Game, analyse
+>>> pump = Game.of(
+...     [[0, 4, 10], [3, 1, 9], [5, 5, 5]],
+...     [["runs", "runs", "stops"], ["fine", "worn", "broken"], ["-", "-", "-"]],
+...     actions=["run", "service", "replace"],
+...     outcomes=["fine", "worn", "broken"],
+... )
+>>> print(analyse(pump).rate)
+T^(2/3)
+>>> agent = Agent(FeedExp3(pump), m=len(pump.actions), k=1, seed=1)
+>>> decision = agent.rank()
+>>> pump.actions[decision.ranking[0]]
+'service'
+>>> agent.update(decision, [pump.symbols.index("worn")])
+
+`play_game` plays a whole sequence of outcomes and compares it with the best action in hindsight:
+
+>>> from peekrank import Shape
+>>> from peekrank.experiments.arena import draw, opponents, play_game
+>>> T = 50_000
+>>> learner = FeedExp3(pump, horizon=T)
+>>> days = np.random.default_rng(0).choice(3, size=T, p=[0.7, 0.2, 0.1])
+>>> contest = play_game(learner, pump, days)
+>>> round(float(contest.best[-1]) / T, 2), round(float(contest.regret[-1]) / T, 1)
+(1.79, 0.1)
+>>> round(learner.bound(Shape(3, 0, 1), T) / T, 1)  # per day, for any outcomes
+0.2
+
+`opponents` lists hard sequences: uniform or constant outcomes, points beside cell borders, and changes across.
+
+>>> hard = opponents(analyse(pump), T)
+>>> [opponent.name for opponent in hard[4:7]]
+['run just ahead of service', 'service just ahead of run', 'from run to service']
+>>> seed = np.random.default_rng
+>>> lost = [play_game(learner, pump, draw(one, T, seed(0))).regret[-1] for one in hard]
+>>> hard[int(np.argmax(lost))].name, round(float(max(lost)) / T, 1)
+('always broken', 0.1)
+
+`run_arena` builds a table of games, learners and worst opponents (docs/records/arena.md).
 """
 
 from __future__ import annotations
