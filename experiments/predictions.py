@@ -65,7 +65,7 @@ def widths() -> None:
                 evaluate_log(one, orders, DCG(K)).differences[0] for one in (log, log._replace(predictions=None))
             ]
             sizes = [[high - low for low, high in (e.fixed_n, e.anytime, e.betting)] for e in found]
-            ratios.append(np.divide(*sizes))
+            ratios.append(np.divide(np.array(sizes[0]), np.array(sizes[1])))
         mean, sd = np.mean(ratios, axis=0), np.std(ratios, axis=0, ddof=1)
         cells = " | ".join(f"{a:.2f} ± {b:.2f}" for a, b in zip(mean, sd, strict=True))
         print(f"| {rho} | {cells} |", flush=True)
