@@ -439,7 +439,7 @@ export interface components {
         };
         /**
          * Result
-         * @description A document at its place in the new order.
+         * @description A document at its position in the new order.
          */
         Result: {
             /** @description Place in the request's `documents`, from 0. */
@@ -466,7 +466,7 @@ export interface components {
         };
         /**
          * RerankMeta
-         * @description Facts about the call that clients may ask for.
+         * @description Metadata of a call.
          */
         RerankMeta: {
             api_version: components["schemas"]["Version"];
@@ -669,10 +669,12 @@ export interface components {
             answered: number;
             /** @description Measure per list of the first minus the second ranker. */
             difference: number | null;
-            /** @description Lower end of the 95 % interval. */
+            /** @description Lower end of the interval. */
             low: number | null;
-            /** @description Upper end of the 95 % interval. */
+            /** @description Upper end of the interval. */
             high: number | null;
+            /** @description Probability that the interval is ever wrong. */
+            alpha: number;
             /** @description Further lists that a verdict is likely to need. null if it is there, or unknown. */
             remaining: number | null;
             check: components["schemas"]["ComparisonCheck"] | null;
@@ -713,6 +715,8 @@ export interface components {
             better: "learner" | "own" | "undecided";
             /** @description The result in words. */
             verdict: string;
+            /** @description Probability that either interval is ever wrong. */
+            alpha: number;
             /** @description Value per list, of the first k positions: learner minus own order. null before the first. */
             difference: components["schemas"]["Interval"] | null;
             /** @description The same from the plain means of both kinds of lists, which needs no assumption. */
