@@ -7,7 +7,7 @@ The package contains them and bases its advice on them.
     python experiments/choosing.py --measure             measure (an hour), for src/peekrank/advice/benchmarks.json
     python experiments/choosing.py --measure visitors    the same for the response rates only
     python experiments/choosing.py --record              write the measured figures into the record
-    python experiments/choosing.py --laboratory --record measure the effect of the horizon, and write it there
+    python experiments/choosing.py --horizon --record measure the effect of the horizon, and write it there
     python experiments/choosing.py                       print the table "which learner when"
 """
 
@@ -117,7 +117,7 @@ def measured(what: str, runs: int, visited: int) -> str:
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
-def laboratory(runs: int) -> Iterator[str]:
+def horizons(runs: int) -> Iterator[str]:
     """Measure the worst stream of the study and the mean over all, without a horizon and with it."""
     heads = [f"{what}, horizon {known}" for what in ("worst stream", "mean") for known in ("unknown", "known")]
     yield f"| m = 5, {LAB:,} rounds | {' | '.join(heads)} |"
@@ -205,7 +205,7 @@ def row(when: When, advice: Advice) -> tuple[str, ...]:
         other = "; ".join(f"learn `{change.measure}` instead" for change in advice.changes if change.k == advice.k)
         return (when.situation, "none", f"hopeless; {other}", "", "")
     found = next(found for found in advice.evidence if found.learner == spec)
-    certain = str(advice.guarantee) if spec == advice.learner else "T^(2/3) if stable, safe form"
+    certain = str(advice.guarantee) if spec == advice.learner else "T^(2/3) if stable, safe variant"
     few = figures(found.loss_by_response_rate.values(), " / ")
     return (
         when.situation,
@@ -227,7 +227,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--measure", nargs="?", const="all", choices=("all", "visitors"), help="write the file of the package"
     )
-    parser.add_argument("--laboratory", action="store_true", help="learners told their horizon, and not told")
+    parser.add_argument("--horizon", action="store_true", help="compare learners with and without their horizon")
     parser.add_argument("--runs", type=int, default=RUNS, help="on streams")
     parser.add_argument("--visited", type=int, default=VISITED, help="runs at each response rate")
     records.add_option(parser, "choosing")
@@ -235,14 +235,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     warnings.simplefilter("ignore", ShortHorizonWarning)
     if options.measure:
         FILE.write_text(measured(options.measure, options.runs, options.visited), encoding="utf-8")
-    if options.laboratory:
-        tables = [records.parse_table("With and without the horizon", list(laboratory(options.runs)))]
+    if options.horizon:
+        tables = [records.parse_table("With and without the horizon", list(horizons(options.runs)))]
     else:
         tables = recorded()
     if options.record:
         records.update(options.record, tables)
     elif not options.measure:
-        print(records.show(tables) if options.laboratory else "\n".join(which_learner_when()))
+        print(records.show(tables) if options.horizon else "\n".join(which_learner_when()))
 
 
 if __name__ == "__main__":

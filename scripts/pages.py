@@ -39,7 +39,7 @@ ATTACHED = ("CITATION.cff",)
 _LINK = re.compile(rf"\]\(((?:\.\./)*)({'|'.join(map(re.escape, PAGES))})")
 
 _PRIMED = re.compile(r"<msup>(<mi>[^<]*</mi>)<mi>&#x02032;</mi></msup>")
-_EXAMPLE = re.compile(r"^\[`[^`]+`\]\((?:\.\./)+((?:examples|recipes)/[^)]+\.py)\)$", re.M)
+_EXAMPLE = re.compile(r"^\[`[^`]+`\]\((?:\.\./)+((?:examples|recipes)/[^)]+\.(py|sql))\)$", re.M)
 _CHECKS = re.compile(r"^\[`(\w+_CHECKS)`\]\(\.\./src/peekrank/checks/[^)]+\)$", re.M)
 _SESSION = re.compile(r"^```python\n(?=>>> )", re.M)
 _SHOWN = re.compile(r'<div class="language-(pycon|console) highlight">(<pre>.*?<code>(.*?)</code></pre>)', re.S)
@@ -124,7 +124,8 @@ def with_examples(markdown: str) -> str:
 
     def listing(found: re.Match[str]) -> str:
         path = ROOT / found[1]
-        return f"`{path.name}`:\n\n```python\n{path.read_text(encoding='utf-8')}```"
+        kind = "python" if found[2] == "py" else found[2]
+        return f"`{path.name}`:\n\n```{kind}\n{path.read_text(encoding='utf-8')}```"
 
     return _EXAMPLE.sub(listing, markdown)
 

@@ -10,6 +10,7 @@ import duckdb
 import jinja2
 import numpy as np
 import pytest
+from pages import with_examples
 
 from helpers.services import service
 from helpers.traffic import live
@@ -51,7 +52,7 @@ def built(database: Any, model: str) -> None:
 
 
 def test_the_page_about_sql_runs_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    view, by_day, value, model = re.findall(r"```sql\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    view, by_day, value, model = re.findall(r"```sql\n(.*?)```", with_examples(PAGE.read_text()), re.DOTALL)
     monkeypatch.chdir(tmp_path)
     it, clock = service(tmp_path)
     store, folder = open_log("log.db"), Path("decisions")

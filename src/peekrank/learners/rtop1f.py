@@ -140,7 +140,9 @@ class RTop1F:
     - A block must hold q = ceil(m/k) explorations. If even K rounded down leaves no room for them (for k = 1 if
       T < m^2), blocks have at least 2q rounds, so that half of them can exploit. With T <= q every round explores.
     - "Any permutation with item j on top" is the current perturbed leader's with j moved to the front
-      (``order=leader``), or the items in index order with j moved to the front (``order=fixed``).
+      (``order=leader``), or the items in index order with j moved to the front (``order=fixed``): regret 1,046
+      against 1,725 in CT15's simulation.
+    - If k does not divide m, the last cell is smaller, and answers below it are not used. Grades enter as gains.
     - A round without answers does not count until its block has all its answers: its purpose, exploring or not,
       goes back into the block, which grows by one round. So each exploration is made at a round uniform among the
       first *answered* rounds of its block, as many as its length. The estimate stays unbiased for their average if
