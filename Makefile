@@ -105,7 +105,7 @@ bench: $(READY)  ## print the figures of records/benchmarks.json and other recor
 	$(BIN)/python benchmarks/reports.py
 	$(BIN)/python benchmarks/service/load.py
 	$(BIN)/python benchmarks/service/dashboard.py
-	$(BIN)/python benchmarks/watching.py
+	$(BIN)/python benchmarks/monitoring.py
 	$(BIN)/python benchmarks/peers
 
 mutants: $(READY)  ## change the sources in small ways, in a copy, and count what tests notice: make mutants N=60 SEED=0

@@ -1,6 +1,6 @@
 """Measure the CPU time to monitor a decision, one by one and in a log.
 
-python benchmarks/watching.py
+python benchmarks/monitoring.py
 """
 
 from __future__ import annotations

@@ -141,7 +141,7 @@ def opponents(m: int) -> dict[str, Draw]:
     return found
 
 
-def laboratory(runs: int) -> Iterator[list[str]]:
+def worst_streams(runs: int) -> Iterator[list[str]]:
     """Tabulate the worst stream of each learner, and the streams on which marginftrl loses more."""
     yield ["game, m = 5, k = 1", "learner", "worst stream of the study", "worst opponent", "bound"]
     for name in ("dcg", "sumloss", "p@2+sum"):
@@ -260,7 +260,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--sushi", type=Path, help="orders of sushi (PrefLib 00014)")
     parser.add_argument("--jester", type=Path, help="ratings of jokes, a CSV file")
     records.add_option(parser, "marginftrl")
-    parser.add_argument("--runs", type=int, default=20, help="on streams; half of them in the laboratory")
+    parser.add_argument("--runs", type=int, default=20, help="on streams; half of them in the study")
     options = parser.parse_args(arguments)
     warnings.simplefilter("ignore", ShortHorizonWarning)
     people = {}
@@ -271,7 +271,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     half = max(2, options.runs // 2)
     measured = {
         "Stationary streams and real people": stationary(people, options.runs),
-        "Worst streams": laboratory(half),
+        "Worst streams": worst_streams(half),
         "A long run": long_run(half),
         "Late and unequal answers": answers(half),
         "Streams that change": changing(options.runs),

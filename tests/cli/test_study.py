@@ -11,7 +11,7 @@ import pytest
 from typer.testing import Result
 
 from helpers.command_line import numbers, peekrank
-from peekrank.experiments import study as laboratory
+from peekrank.experiments import study
 from peekrank.experiments.families import family
 from peekrank.experiments.study_result import Worst
 from peekrank.jobs.executor import InterruptedRunError, Threads
@@ -56,7 +56,7 @@ def test_the_same_command_goes_on_and_says_the_same() -> None:
 
 
 def test_without_names_all_learners_that_fit_take_part(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(laboratory, "fitting", lambda *_, **__: (("rtop1f",), {"other": "because " * 40}))
+    monkeypatch.setattr(study, "fitting", lambda *_, **__: (("rtop1f",), {"other": "because " * 40}))
     done = rates(*QUICK)
     assert done.exit_code == 0, done.output
     assert "rtop1f" in done.stdout

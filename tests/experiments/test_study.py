@@ -1,4 +1,4 @@
-"""The laboratory: its numbers by hand, its families of streams, its folders, its pictures and its experiment."""
+"""Studies: their numbers by hand, families of streams, folders, pictures and the experiment."""
 
 from __future__ import annotations
 

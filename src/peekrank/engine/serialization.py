@@ -52,18 +52,18 @@ def dump(
     bits: Any = rng.bit_generator.state
     if bits["bit_generator"] != "PCG64":
         raise ValueError(f"a {bits['bit_generator']} generator cannot be saved; use numpy.random.default_rng")
-    memory = _memory(learner, state, counts)
+    arrays = _persistent(learner, state, counts)
     about = {
         "learner": format_spec(learner),
         "shape": list(shape),
         "generator": {key: (bits | bits["state"])[key] for key in _PCG64},
-        "persistent": list(memory),
+        "persistent": list(arrays),
         "peekrank": __version__,
     }
     if rules is not None:
         about["rules"] = as_json(rules)
     text = json.dumps(about).encode()
-    numbers = b"".join(array.astype(_portable(array)).tobytes() for array in memory.values())
+    numbers = b"".join(array.astype(_portable(array)).tobytes() for array in arrays.values())
     body = len(text).to_bytes(_LENGTH_BYTES, "big") + text + numbers
     version = _FORMAT if rules is None else _FORMAT_WITH_RULES
     return _MAGIC + version.to_bytes(_FORMAT_BYTES, "big") + hashlib.sha256(body).digest() + body
@@ -91,16 +91,16 @@ def read(blob: bytes, learner: Learner | None = None) -> SavedAgent:
 
 def fill(saved: SavedAgent, state: State, counts: Counts) -> None:
     """Fill a state that the learner made with saved numbers. Raises ValueError if they are invalid."""
-    memory, learner = _memory(saved.learner, state, counts), format_spec(saved.learner)
-    size = sum(array.nbytes for array in memory.values())
-    if saved.names != list(memory) or len(saved.numbers) != size:
+    arrays, learner = _persistent(saved.learner, state, counts), format_spec(saved.learner)
+    size = sum(array.nbytes for array in arrays.values())
+    if saved.names != list(arrays) or len(saved.numbers) != size:
         raise ValueError(
             f"this saved agent does not fit learner '{learner}': it holds {excerpt(', '.join(saved.names))} "
-            f"in {len(saved.numbers)} bytes, but the learner has {excerpt(', '.join(memory), _MAX_CHARACTERS)} "
+            f"in {len(saved.numbers)} bytes, but the learner has {excerpt(', '.join(arrays), _MAX_CHARACTERS)} "
             f"in {size} bytes"
         )
     start = 0
-    for array in memory.values():
+    for array in arrays.values():
         values = np.frombuffer(saved.numbers, _portable(array), array.size, start)
         array[...] = values.reshape(array.shape)
         start += array.nbytes
@@ -115,13 +115,13 @@ def fill(saved: SavedAgent, state: State, counts: Counts) -> None:
 
 def copy_persistent(learner: Learner, state: State, counts: Counts, new_state: State, new_counts: Counts) -> None:
     """Copy the persistent arrays to a state and counts for more items, or for fewer."""
-    old, new = _memory(learner, state, counts), _memory(learner, new_state, new_counts)
+    old, new = _persistent(learner, state, counts), _persistent(learner, new_state, new_counts)
     for name, array in new.items():
         n = min(len(array), len(old[name]))
         array[:n] = old[name][:n]
 
 
-def _memory(learner: Learner, state: State, counts: Counts) -> dict[str, NDArray[Any]]:
+def _persistent(learner: Learner, state: State, counts: Counts) -> dict[str, NDArray[Any]]:
     """Return the arrays to save, by name."""
     arrays = dict(arrays_of(state))
     if missing := [name for name in learner.persistent if name not in arrays]:

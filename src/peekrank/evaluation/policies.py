@@ -39,7 +39,7 @@ class Ranker(ABC):
     """A policy that ranks the parts of a log, one after the other."""
 
     name: str
-    has_memory = True  # whether it needs all parts in order
+    needs_order = True  # whether it needs all parts in order
 
     @abstractmethod
     def ranks(self, log: Log) -> Ints | None:
@@ -49,13 +49,13 @@ class Ranker(ABC):
         """Return a caveat after all decisions. Raises ValueError if the log was unsuitable."""
         return ""
 
-    def memory(self) -> dict[str, Any] | None:
+    def state(self) -> dict[str, Any] | None:
         """Return what the decisions so far have left, as JSON has it; None if it cannot be saved."""
         return {}
 
-    def restore(self, memory: dict[str, Any]) -> None:
-        """Continue from a saved memory."""
-        del memory
+    def restore(self, state: dict[str, Any]) -> None:
+        """Continue from a saved state."""
+        del state
 
 
 def policy(text: str, log: Log, *, measure: Measure, seed: int = 0, progress: Progress = lambda _: None) -> Policy:
@@ -143,11 +143,11 @@ class _Logged(Ranker):
         self._learner = learner
         return None
 
-    def memory(self) -> dict[str, Any]:
+    def state(self) -> dict[str, Any]:
         return {"learner": self._learner}
 
-    def restore(self, memory: dict[str, Any]) -> None:
-        self._learner = memory["learner"]
+    def restore(self, state: dict[str, Any]) -> None:
+        self._learner = state["learner"]
         if not isinstance(self._learner, str | None):
             raise ValueError("its learner has no name")
 
@@ -170,7 +170,7 @@ def fixed_order(log: Log, names: Sequence[str], name: str = "order") -> Policy:
 class _Order(Ranker):
     """A fixed order of all candidates."""
 
-    has_memory = False
+    needs_order = False
 
     def __init__(self, candidates: Sequence[str], names: Sequence[str], name: str) -> None:
         self.name = name
@@ -277,7 +277,7 @@ def by_feature(log: Log, text: str) -> Policy:
 class _Feature(Ranker):
     """The order by a feature, the highest first."""
 
-    has_memory = False
+    needs_order = False
 
     def __init__(self, text: str) -> None:
         self.name = text
@@ -317,7 +317,7 @@ def by_model(log: Log, model: Scorer, name: str) -> Policy:
 class ModelRanker(Ranker):
     """The order by the scores of a model; parameters as for `by_model`."""
 
-    has_memory = False
+    needs_order = False
 
     def __init__(self, model: Scorer, name: str) -> None:
         self._model, self.name = model, name
@@ -447,7 +447,7 @@ class Replay(Ranker):
         out[rows] = ranks
         return out
 
-    def memory(self) -> None:
+    def state(self) -> None:
         """Return nothing: the state of a learner is not saved."""
 
 

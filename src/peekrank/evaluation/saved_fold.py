@@ -77,8 +77,8 @@ class SavedFold:
             other = [what for name, what in _ABOUT.items() if saved[name] != self._expected(name)]
             if not other:
                 fold.restore(arrays)
-                for ranker, memory in zip(rankers, saved["rankers"], strict=True):
-                    ranker.restore(memory)
+                for ranker, state in zip(rankers, saved["rankers"], strict=True):
+                    ranker.restore(state)
         except _DAMAGES as error:
             reason = excerpt(str(error)) or type(error).__name__
             raise ValueError(
@@ -103,12 +103,12 @@ class SavedFold:
         """Write the state, unless it was written a moment ago."""
         if time.monotonic() - self._latest < self._pause:
             return
-        memories = [ranker.memory() for ranker in rankers]
-        if None in memories:
+        states = [ranker.state() for ranker in rankers]
+        if None in states:
             return
         arrays = BytesIO()
         np.savez(arrays, **fold.state())  # type: ignore[arg-type]
-        body = json.dumps({**self._about, "rankers": memories}).encode() + b"\n" + arrays.getvalue()
+        body = json.dumps({**self._about, "rankers": states}).encode() + b"\n" + arrays.getvalue()
         head = _MAGIC + hashlib.blake2b(body, digest_size=32).hexdigest().encode() + b"\n"
         write_whole(self._path, lambda part: part.write_bytes(head + body))
         self._latest = time.monotonic()

@@ -35,8 +35,8 @@ def add_parts(
 ) -> None:
     """Read parts with an executor, and add them in the order of time.
 
-    Policies without a memory rank where a part is read, the others here. All machines must see the files under the
-    same paths. Raises ValueError if the parts of a source can only be read one after the other.
+    Policies that learn rank in this process, all others where a part is read. All machines must see the files
+    under the same paths. Raises ValueError if the parts of a source can only be read one after the other.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ def add_parts(
     """
     if not isinstance(source, Divisible):
         raise ValueError(f"{source.name}: only Parquet files can be read by several processes")
-    apart = {i: one for i, one in enumerate(rankers) if not one.has_memory}
+    apart = {i: one for i, one in enumerate(rankers) if not one.needs_order}
     keep = features or len(apart) < len(rankers)
     names, starts, lock = source.scope.names, iter(source.starts(first)), threading.Lock()
     waiting: dict[int, Result] = {}

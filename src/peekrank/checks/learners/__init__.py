@@ -18,13 +18,6 @@ from peekrank.checks.learners.learning import (
     learns_from_features,
     learns_though_answers_are_missing,
 )
-from peekrank.checks.learners.memory import (
-    damaged_memory_is_refused,
-    dump_resumes,
-    looking_changes_nothing,
-    memory_is_constant,
-    says_whether_rank_is_remembered,
-)
 from peekrank.checks.learners.rounds import (
     bad_parameters_are_named,
     every_member_is_there,
@@ -34,6 +27,13 @@ from peekrank.checks.learners.rounds import (
     play_equals_simulate,
     rankings_are_permutations,
     same_seed_same_trajectory,
+)
+from peekrank.checks.learners.state import (
+    damaged_memory_is_refused,
+    dump_resumes,
+    looking_changes_nothing,
+    memory_is_constant,
+    says_whether_rank_is_remembered,
 )
 from peekrank.types import Learner
 

@@ -16,8 +16,8 @@ from peekrank.learners._champion.state import (
     CHAMPION,
     FLOOR,
     KEPT,
-    MEMORY,
     MIN_PART,
+    PERSISTENT,
     PROMOTIONS,
     ROUNDS,
     START,
@@ -138,7 +138,7 @@ class ChampionLearner:
         for j, one in enumerate(team):
             position = "members" + ".rest" * j + (".first" if j < len(team) - 1 else "")
             names += [f"{position}.{name}" for name in one.persistent]
-        return (*names, *MEMORY)
+        return (*names, *PERSISTENT)
 
     def init(self, shape: Shape) -> ChampionState:
         """Make the state before the first round."""
@@ -190,7 +190,7 @@ class ChampionLearner:
                 one.validate_state(own)
             except ValueError as error:
                 raise ValueError(f"in {one.name}, {error}") from None
-        floats = (name for name in MEMORY if name != "clock")
+        floats = (name for name in PERSISTENT if name != "clock")
         check_numbers(state, *floats)
         check_counts(state, "clock")
         if state.clock[CHAMPION] >= len(team) or state.clock[START] > state.clock[ROUNDS]:

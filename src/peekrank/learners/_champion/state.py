@@ -72,7 +72,7 @@ class ChampionState(NamedTuple):
     member_feedback: Floats
 
 
-MEMORY = (
+PERSISTENT = (
     "clock",
     "sums",
     *(f"evidence.{side}.{name}" for side in ("below", "above") for name in ("sums", "squares", "observed")),

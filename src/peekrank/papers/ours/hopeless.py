@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 
-from peekrank.experiments import study as laboratory
+from peekrank.experiments import study
 from peekrank.experiments.experiment import Experiment
 from peekrank.games.analysis import analyse
 from peekrank.games.certificate import certificate
@@ -159,7 +159,7 @@ def play(
         for side, (h, horizon) in product((0, 1), enumerate(horizons)):
             stream = f"adversary:path={path},side={'pq'[side]}"
             experiment = Experiment(tuple(learners), stream, cell.measure, cell.k, horizon, runs, seed=side)
-            lost = laboratory.play_setting(laboratory.Setting("pq"[side], experiment))["regret"].to_numpy()
+            lost = study.play_setting(study.Setting("pq"[side], experiment))["regret"].to_numpy()
             found[:, side, h] = lost.reshape(len(learners), runs) / horizon
             say(f"{cell.measure} m = {cell.m} k = {cell.k}: {horizon:,} rounds on {'pq'[side]} done")
     gap = proof["adversaries"]["gap"]

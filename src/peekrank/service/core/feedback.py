@@ -1,4 +1,4 @@
-"""Grades from feedback requests: grades as they are, or signals by the slot's feedback rules (`streams.forms`)."""
+"""Grades from feedback requests: as they are, or from signals by the slot's rules (`streams.feedback_rules`)."""
 
 from __future__ import annotations
 
