@@ -43,7 +43,11 @@ def test_a_sweep_prints_tables_and_writes_everything() -> None:
     assert written == others | tables
     assert len(list(Path("results/pictures").iterdir())) == 2 * 2 * 2
     assert Path("results/summary.tex").read_text().count(r"\\") == 1 + 4
-    assert len(Path("results/comparisons.md").read_text().splitlines()) == 2 + 2
+    assert len(Path("results/comparisons.md").read_text().splitlines()) == 2 + 2 + 2
+    for name in ("summary.tex", "summary.md"):  # columns that are constant stand above the table
+        first, *rest = Path("results", name).read_text().splitlines()
+        assert first.removeprefix("% ") == "stream ct15:m=5, measure dcg, horizon 300"
+        assert not any("ct15" in line for line in rest)
 
 
 @pytest.mark.slow

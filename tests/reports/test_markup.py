@@ -69,3 +69,10 @@ def test_latex_has_rates_as_formulas() -> None:
     table = Table(("k = 1", "k = 2"), [("T^(2/3)", "sqrt(T)"), ("2^m", code("sqrt(T)"))])
     assert r"$T^{2/3}$ & $\sqrt{T}$ \\" in table.latex()
     assert r"2\textasciicircum{}m & \texttt{sqrt(T)} \\" in table.latex()
+
+
+def test_latex_is_for_booktabs_with_numbers_on_the_right() -> None:
+    text = Table(("learner", "regret", "bound"), [("`a`", "-1.5 ± 2", "–"), ("`b`", "<0.1", "3")]).latex()
+    assert text.splitlines()[:2] == [r"\begin{tabular}{lrr}", r"\toprule"]
+    assert text.splitlines()[3] == r"\midrule"
+    assert r"\hline" not in text

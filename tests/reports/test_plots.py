@@ -100,6 +100,37 @@ def test_average_regret_starts_where_told(result: Result) -> None:
     assert not lines(figure, "rtop1f")
 
 
+def test_the_title_says_who_sees_what(result: Result) -> None:
+    """CT15's Figure 2 shows one learner that sees the top and one that sees everything."""
+    titles = [
+        plots.average_regret(result, learners=shown, names={"ftpl": "FTPL"}).axes[0].get_title(loc="left")
+        for shown in (["rtop1f"], ["rtop1f", "ftpl"], ["ftpl"])
+    ]
+    revealed = [title.partition("\n")[0].partition(", ")[2] for title in titles]
+    assert [text.removeprefix("noise=0.25, ") for text in revealed] == [
+        "top 1 of 6 revealed",
+        "top 1 of 6 revealed, to FTPL all",
+        "all 6 revealed",
+    ]
+
+
+def test_legends_have_the_names_that_are_given(result: Result) -> None:
+    names = {"rtop1f": "of the paper", "ftpl": "with everything"}
+    for figure in (plots.average_regret(result, names=names), plots.cumulative_regret(result, names=names)):
+        (legend,) = figure.legends
+        first = [text.get_text().partition(" (")[0] for text in legend.get_texts()[:4]]
+        assert first == ["of the paper", "rtop1f:order=fixed", "with everything", "uniform"]
+
+
+def test_pdf_has_no_type_3_fonts(result: Result, tmp_path: Path) -> None:
+    plots.save_as(plots.average_regret(result), tmp_path / "a.pdf")
+    plots.average_regret(result).savefig(tmp_path / "b.pdf")
+    for name in ("a.pdf", "b.pdf"):
+        content = (tmp_path / name).read_bytes()
+        assert b"/Subtype /Type3" not in content
+        assert b"/CIDFontType2" in content
+
+
 @pytest.mark.parametrize("start", [0, 201])
 def test_start_outside_the_rounds_is_refused(result: Result, start: int) -> None:
     with pytest.raises(ValueError, match=f"start = {start}"):

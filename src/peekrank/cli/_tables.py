@@ -150,7 +150,7 @@ def render(title: str, sheet: TextTable, rest: str) -> Iterator[RenderableType]:
     heads, rows, group = sheet
     varies = [len({row[c] for row in rows}) > 1 for c in range(len(heads))]
     grouped = len({tuple(row[:group]) for row in rows}) < len(rows)
-    same = [c for c in _title_columns(sheet, grouped=grouped) if not varies[c]]
+    same = _constant_columns(sheet)
     above = [c for c in range(group) if grouped and varies[c]]
     columns = [c for c in range(len(heads)) if c not in (*same, *above)]
     parts = [title, *(f"{heads[c]} {rows[0][c]}" for c in same)]
@@ -166,10 +166,15 @@ def render(title: str, sheet: TextTable, rest: str) -> Iterator[RenderableType]:
         yield Text(f"{_MAX_ROWS} of {len(rows):,} rows; {rest}.")
 
 
-def _title_columns(sheet: TextTable, *, grouped: bool) -> list[int]:
-    """Return the columns that the title may contain. Names stay in the table if rows have nothing else."""
-    names = len(sheet.rows) > 1 and not grouped
-    return [c for c, head in enumerate(sheet.heads) if c < sheet.group or (names and head in _NAMES)]
+def _constant_columns(sheet: TextTable) -> list[int]:
+    """Return columns that are the same in all rows. Names stay in the table if rows have nothing else."""
+    groups = {tuple(row[: sheet.group]) for row in sheet.rows}
+    names = len(sheet.rows) > 1 and len(groups) == len(sheet.rows)
+    return [
+        c
+        for c, head in enumerate(sheet.heads)
+        if (c < sheet.group or (names and head in _NAMES)) and len({row[c] for row in sheet.rows}) == 1
+    ]
 
 
 def compared(table: pl.DataFrame, group: Sequence[str]) -> TextTable:
@@ -223,11 +228,20 @@ def verdicts_explained(test: str, *, few: bool = False) -> Text:
 
 
 def write_paper(sheet: TextTable, *, latex: Path | None, markdown: Path | None) -> None:
-    """Write a table as LaTeX and as Markdown, to those files that are given."""
-    heads, rows, _ = sheet
-    named = [[code(e) if head in _NAMES else e for head, e in zip(heads, row, strict=True)] for row in rows]
+    """Write a table as LaTeX and as Markdown, to those files that are given. Constant columns stand above it."""
+    constant = _constant_columns(sheet)
+    heads = [head for c, head in enumerate(sheet.heads) if c not in constant]
+    named = [
+        [
+            code(e) if head in _NAMES else e
+            for c, (head, e) in enumerate(zip(sheet.heads, row, strict=True))
+            if c not in constant
+        ]
+        for row in sheet.rows
+    ]
+    same = ", ".join(f"{sheet.heads[c]} {sheet.rows[0][c]}" for c in constant)
     table = PaperTable(tuple(heads), named)
     if latex:
-        write_text(latex, table.latex())
+        write_text(latex, (f"% {same}\n" if same else "") + table.latex())
     if markdown:
-        write_text(markdown, "\n".join(table.markdown()))
+        write_text(markdown, "\n".join([*([same, ""] if same else []), *table.markdown()]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -15,7 +15,7 @@ from peekrank.experiments.sweep import Sweep
 from peekrank.experiments.sweep_runs import SweepResult, run_sweep
 from peekrank.jobs.executor import Executor, Tick
 from peekrank.reports import plots
-from peekrank.reports.style import LEGEND_ROW, WIDTH, draw, look, shorten, spread_of_runs, styled
+from peekrank.reports.style import LEGEND_ROW, WIDTH, StyledFigure, draw, look, shorten, spread_of_runs, styled
 from peekrank.types import RegretKind
 
 with extra("cli"):
@@ -29,20 +29,25 @@ _COLUMNS, _MOST = 3, 12  # panels in a row of a figure, and in all
 class LearnerComparison(SweepResult):
     """The result of `compare`: `frame` has all curves, `summary` and `comparisons` verdicts, `plot` a figure."""
 
-    def plot(self) -> Figure:
+    def plot(self, names: Mapping[str, str] | None = None) -> Figure:
         """Plot regret against rounds, log-log, with a panel for each setting, at most twelve.
 
-        Use `peekrank.reports.plots.save_as` to write it, as PDF for papers.
+        ``savefig("regret.pdf")`` writes it for papers, with Type 42 fonts.
+
+        Parameters
+        ----------
+        names
+            What the legend calls learners, such as ``{"doubtsort": "ours"}``; others keep their specification.
         """
         if len(self.results) > _MOST:
             raise ValueError(f"{len(self.results)} settings: a figure has at most {_MOST} panels; compare fewer")
         if len(self.results) == 1:
-            return plots.cumulative_regret(self.results[0])
+            return plots.cumulative_regret(self.results[0], names=names)
         columns = min(_COLUMNS, len(self.results))
         rows = -(-len(self.results) // columns)
         with styled():
             legend = LEGEND_ROW * len(self.sweep.learners)
-            figure = Figure(figsize=(0.62 * WIDTH * columns, 0.5 * WIDTH * rows + legend), layout="constrained")
+            figure = StyledFigure(figsize=(0.62 * WIDTH * columns, 0.5 * WIDTH * rows + legend), layout="constrained")
             panels = np.atleast_1d(figure.subplots(rows, columns, squeeze=False)).ravel()
             for axes in panels[len(self.results) :]:
                 axes.set_visible(False)
@@ -52,7 +57,7 @@ class LearnerComparison(SweepResult):
                 axes.set_title(f"{shorten(e.stream)}, k = {e.k}, T = {e.horizon:,}", fontsize="medium")
                 for position, name in enumerate(e.learners):
                     spread = spread_of_runs(result.regrets(name))
-                    draw(axes, result.checkpoints, spread, look(position), label=shorten(name))
+                    draw(axes, result.checkpoints, spread, look(position), label=plots.legend_name(name, names))
             handles = panels[0].get_lines()[: len(self.sweep.learners)]
             figure.legend(handles=handles, loc="outside lower left")
         return figure

@@ -22,13 +22,15 @@ _LATEX = {
 class Table(NamedTuple):
     r"""A table for reading.
 
+    The LaTeX needs ``\usepackage{booktabs}``. Columns of numbers are aligned on the right.
+
     >>> print(Table(("learner", "regret"), [("`ftpl`", "10 ± 2")]).latex())
-    \begin{tabular}{ll}
-    \hline
+    \begin{tabular}{lr}
+    \toprule
     learner & regret \\
-    \hline
+    \midrule
     \texttt{ftpl} & 10 $\pm$ 2 \\
-    \hline
+    \bottomrule
     \end{tabular}
     """
 
@@ -42,8 +44,10 @@ class Table(NamedTuple):
     def latex(self) -> str:
         """Return the table as a LaTeX tabular."""
         lines = [" & ".join(map(_latex, entries)) + r" \\" for entries in (self.heads, *self.rows)]
-        lines = [rf"\begin{{tabular}}{{{'l' * len(self.heads)}}}", r"\hline", lines[0], r"\hline", *lines[1:]]
-        return "\n".join([*lines, r"\hline", r"\end{tabular}"])
+        sides = "".join("r" if all(map(_is_number, column)) else "l" for column in zip(*self.rows, strict=True))
+        sides = sides or "l" * len(self.heads)
+        lines = [rf"\begin{{tabular}}{{{sides}}}", r"\toprule", lines[0], r"\midrule", *lines[1:]]
+        return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"])
 
 
 def code(text: str) -> str:
@@ -65,6 +69,10 @@ def row(*entries: object) -> str:
     | a\|b | two\_words\_\* | `p_1` | 2 |
     """
     return "| " + " | ".join(map(_markdown, entries)) + " |"
+
+
+def _is_number(entry: object) -> bool:
+    return re.match(r"[-+<]? ?\d|[–-]?$", str(entry)) is not None
 
 
 def _markdown(entry: object) -> str:

@@ -26,6 +26,7 @@ from peekrank.reports.style import (
     WIDTH,
     Look,
     Spread,
+    StyledFigure,
     blank,
     draw,
     finish,
@@ -50,7 +51,13 @@ _BOUND_POINTS = 40  # of the curve of a bound
 _ROUNDING = 1e-9  # share of the largest regret below which a value is rounding error and would stretch a log axis
 
 
-def average_regret(result: Result, *, start: int = 1, learners: Sequence[str] | None = None) -> Figure:
+def average_regret(
+    result: Result,
+    *,
+    start: int = 1,
+    learners: Sequence[str] | None = None,
+    names: Mapping[str, str] | None = None,
+) -> Figure:
     """Plot time-normalised regret R_t / t against t, with mean and one standard deviation over runs.
 
     Parameters
@@ -61,6 +68,8 @@ def average_regret(result: Result, *, start: int = 1, learners: Sequence[str] | 
         First round to show.
     learners
         Which of the experiment's learners to show; None for all.
+    names
+        What the legend calls them; others keep their specification.
 
     References
     ----------
@@ -76,17 +85,23 @@ def average_regret(result: Result, *, start: int = 1, learners: Sequence[str] | 
     late = result.checkpoints >= start
     t = result.checkpoints[late]
     with styled():
-        figure, axes = blank(*_titles(result, "regret per round"), scale="linear", legend_rows=len(shown))
+        title, label = _titles(result, "regret per round", shown, names)
+        figure, axes = blank(title, label, scale="linear", legend_rows=len(shown))
         axes.axhline(0, color="#666666", linewidth=0.8)
         for name in shown:
             spread = spread_of_runs(result.regrets(name)[:, late] / t)
-            draw(axes, t, spread, look(result.experiment.learners.index(name)), label=shorten(name))
+            draw(axes, t, spread, look(result.experiment.learners.index(name)), label=legend_name(name, names))
         figure.legend(loc="outside lower left")
         finish(figure, axes)
     return figure
 
 
-def cumulative_regret(result: Result, *, exponents: Mapping[str, Exponent] | None = None) -> Figure:
+def cumulative_regret(
+    result: Result,
+    *,
+    exponents: Mapping[str, Exponent] | None = None,
+    names: Mapping[str, str] | None = None,
+) -> Figure:
     """Plot regret R_t against t on log-log axes, with one standard deviation over runs, bounds and exponents.
 
     A bound is dashed, in the colour of its learner. Its value at t holds for that learner tuned to t rounds. The
@@ -98,20 +113,24 @@ def cumulative_regret(result: Result, *, exponents: Mapping[str, Exponent] | Non
         Curves of an experiment.
     exponents
         Exponents by learner, if known; by default those of `Result.summaries`.
+    names
+        What the legend calls the learners; others keep their specification.
     """
-    names = result.experiment.learners
-    spreads = {name: spread_of_runs(result.regrets(name)) for name in names}
+    shown = result.experiment.learners
+    spreads = {name: spread_of_runs(result.regrets(name)) for name in shown}
     t = _bound_rounds(result.checkpoints)
-    bounds = {name: bound for name in names if (bound := result.bound(name, t)) is not None}
+    bounds = {name: bound for name in shown if (bound := result.bound(name, t)) is not None}
     low, high = _log_limits([s.mean for s in spreads.values()], [s.high for s in spreads.values()], bounds)
     if exponents is None:
         exponents = {summary.learner: summary.exponent for summary in result.summaries()}
-    looks = [look(position) for position in range(len(names))]
+    looks = [look(position) for position in range(len(shown))]
+    labels = {name: legend_name(name, names) for name in shown}
     with styled():
-        figure, axes = blank(*_titles(result, "regret"), scale="log", legend_rows=len(names) + bool(bounds))
+        title, label = _titles(result, "regret", shown, names)
+        figure, axes = blank(title, label, scale="log", legend_rows=len(shown) + bool(bounds))
         axes.set_ylim(low, high)
-        _draw_with_bounds(axes, result.checkpoints, spreads, looks, exponents, (t, bounds))
-        _legend_with_bounds(figure, axes, looks, [name in bounds for name in names])
+        _draw_with_bounds(axes, result.checkpoints, spreads, looks, exponents, (t, bounds), labels)
+        _legend_with_bounds(figure, axes, looks, [name in bounds for name in shown])
         finish(figure, axes)
     return figure
 
@@ -151,7 +170,7 @@ def rates(table: Table) -> Figure:
     looks = [(rate, look) for rate, look in _RATES.items() if rate in present]
     with styled():
         size = (max(WIDTH, 1.3 + 0.75 * columns), 1.1 + 0.27 * rows + LEGEND_ROW * len(looks))
-        figure = Figure(figsize=size, layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.06))
+        figure = StyledFigure(figsize=size, layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.06))
         axes = figure.subplots()
         for y, cells in enumerate(table.cells):
             for x, cell in enumerate(cells):
@@ -291,7 +310,8 @@ def worst_regret(findings: StudyResult, *, learners: Sequence[str] | None = None
         axes.set_xlabel("rounds T, separate runs for each")
         axes.set_ylim(low, high)
         exponents = {name: findings.exponent(name) for name in shown}
-        _draw_with_bounds(axes, horizons, spreads, looks, exponents, (horizons, bounds))
+        labels = {name: shorten(name) for name in shown}
+        _draw_with_bounds(axes, horizons, spreads, looks, exponents, (horizons, bounds), labels)
         _draw_guides(axes, horizons, low)
         _legend_with_bounds(figure, axes, looks, [name in bounds for name in shown])
         finish(figure, axes)
@@ -328,11 +348,28 @@ def _log_limits(means: list[Floats], highs: list[Floats], bounds: dict[str, Floa
     return float(values.min()) / 1.3, top * 1.5
 
 
-def _titles(result: Result, quantity: str) -> tuple[str, str]:
+def legend_name(learner: str, names: Mapping[str, str] | None) -> str:
+    """Return what a legend calls a learner.
+
+    >>> legend_name("doubtsort", {"doubtsort": "ours"}), legend_name("doubtsort", None)
+    ('ours', 'doubtsort')
+    """
+    return shorten((names or {}).get(learner, learner))
+
+
+def _titles(
+    result: Result, quantity: str, shown: Sequence[str], names: Mapping[str, str] | None
+) -> tuple[str, str]:
     """Return the title of a figure and the label of its vertical axis."""
     e = result.experiment
-    title = f"{shorten(e.stream)}, top {e.k} of {e.shape.m} revealed\n{_averaged(e.runs)}"
-    return title, regret_label(result, quantity)
+    learners = zip(e.learners, e.parts.learners, strict=True)
+    seeing = [legend_name(name, names) for name, one in learners if one.full_information and name in shown]
+    revealed = f"top {e.k} of {e.shape.m} revealed"
+    if len(seeing) == len(shown):
+        revealed = f"all {e.shape.m} revealed"
+    elif seeing and e.k < e.shape.m:
+        revealed += f", to {', '.join(seeing)} all"
+    return f"{shorten(e.stream)}, {revealed}\n{_averaged(e.runs)}", regret_label(result, quantity)
 
 
 def _averaged(runs: int) -> str:
@@ -346,6 +383,7 @@ def _draw_with_bounds(
     looks: Sequence[Look],
     exponents: Mapping[str, Exponent],
     bounds: tuple[Ints, dict[str, Floats]],
+    labels: Mapping[str, str],
 ) -> None:
     """Draw curves with their exponents, then bounds, dashed in the same colours.
 
@@ -354,7 +392,7 @@ def _draw_with_bounds(
     low = axes.get_ylim()[0]
     for (name, (mean, *band)), mine in zip(spreads.items(), looks, strict=True):
         slope = exponents[name].value
-        label = f"{shorten(name)} ({'no exponent' if np.isnan(slope) else f'exponent {slope:.2f}'})"
+        label = f"{labels[name]} ({'no exponent' if np.isnan(slope) else f'exponent {slope:.2f}'})"
         shown = Spread(np.where(mean > low, mean, np.nan), *np.maximum(band, low))
         draw(axes, t, shown, mine, label=label)
     rounds, values = bounds

@@ -39,6 +39,8 @@ _STYLE: dict[str, Any] = {
     "legend.frameon": False,
     "legend.handlelength": 3,
     "legend.title_fontsize": 8,
+    "pdf.fonttype": 42,  # publishers reject Type 3
+    "ps.fonttype": 42,
     "svg.hashsalt": "peekrank",
     "text.parse_math": False,
 }
@@ -59,6 +61,15 @@ class Spread(NamedTuple):
     mean: Floats
     low: Floats
     high: Floats
+
+
+class StyledFigure(Figure):
+    """A figure that is saved in our style, and to PDF with Type 42 fonts, whatever the user's settings are."""
+
+    def savefig(self, *args: Any, **options: Any) -> None:
+        """Write the figure to a file, as matplotlib does."""
+        with styled():
+            super().savefig(*args, **options)
 
 
 def look(position: int) -> Look:
@@ -103,7 +114,7 @@ def spread_of_points(points: Floats) -> Spread:
 def blank(title: str, quantity: str, *, scale: Literal["linear", "log"], legend_rows: int) -> tuple[Figure, Axes]:
     """Return a figure with empty axes and rounds on the horizontal axis. Draw on it, then call `finish`."""
     layout = ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.06)
-    figure = Figure(figsize=(WIDTH, _HEIGHT + LEGEND_ROW * legend_rows), layout=layout)
+    figure = StyledFigure(figsize=(WIDTH, _HEIGHT + LEGEND_ROW * legend_rows), layout=layout)
     axes = figure.subplots()
     axes.set_title(title)
     axes.set(xlabel="rounds", ylabel=quantity, xscale=scale, yscale=scale)
