@@ -86,6 +86,18 @@ def test_the_citation_has_all_three_papers() -> None:
         assert all(set(author) == {"family-names", "given-names"} for author in paper["authors"])
 
 
+def test_bibtex_has_the_software_and_the_papers_as_they_are_cited() -> None:
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    entries = (ROOT / "references.bib").read_text(encoding="utf-8").split("\n@")
+    assert f"version = {{{citation['version']}}}" in entries[0]
+    assert len(entries) == 1 + len(citation["references"])
+    for paper, entry in zip(citation["references"], entries[1:], strict=True):
+        (number,) = (one["value"].removeprefix("arXiv:") for one in paper["identifiers"])
+        assert f"title = {{{paper['title']}}}" in entry
+        assert f"eprint = {{{number}}}" in entry
+        assert f"year = {{{paper['year']}}}" in entry
+
+
 def test_the_betting_paper_has_one_date() -> None:
     """Waudby-Smith and Ramdas, Estimating means of bounded random variables by betting, JRSS B 2024."""
     files = [*(ROOT / "docs").rglob("*.md"), *(ROOT / "src").rglob("*.py")]

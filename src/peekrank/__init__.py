@@ -15,7 +15,7 @@ __version__ = "0.2.0"
 _HOMES = {
     "_jit": ("kernel",),
     "advice": ("advise", "advise_surrogate"),
-    "checks": ("CheckError", "check_learner", "check_measure", "check_stream", "check_surrogate"),
+    "checks": ("CheckError", "CheckWarning", "check_learner", "check_measure", "check_stream", "check_surrogate"),
     "engine": ("Agent", "AtMost", "Rules", "play", "replay", "simulate"),
     "evaluation.comparison.comparison": ("Comparison",),
     "experiments.experiment": ("Experiment",),
@@ -29,6 +29,7 @@ _HOMES = {
     "games.ranking": ("ranking_game",),
     "games.minimax": ("rate_of",),
     "learners": ("learner",),
+    "learners.defaults": ("LearnerDefaults",),
     "measures": ("evaluate", "measure"),
     "experiments.sweep": ("Sweep",),
     "experiments.sweep_runs": ("run_sweep",),

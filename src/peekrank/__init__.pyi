@@ -2,6 +2,7 @@ from peekrank._jit import kernel as kernel
 from peekrank.advice import advise as advise
 from peekrank.advice import advise_surrogate as advise_surrogate
 from peekrank.checks import CheckError as CheckError
+from peekrank.checks import CheckWarning as CheckWarning
 from peekrank.checks import check_learner as check_learner
 from peekrank.checks import check_measure as check_measure
 from peekrank.checks import check_stream as check_stream
@@ -29,6 +30,7 @@ from peekrank.learners import learner as learner
 from peekrank.learners.auto import Auto as Auto
 from peekrank.learners.blockftrl import BlockFTRL as BlockFTRL
 from peekrank.learners.champion import Champion as Champion
+from peekrank.learners.defaults import LearnerDefaults as LearnerDefaults
 from peekrank.learners.doubtsort import DoubtSort as DoubtSort
 from peekrank.learners.feedexp3.learner import FeedExp3 as FeedExp3
 from peekrank.learners.ftpl import FTPL as FTPL
@@ -112,6 +114,7 @@ __all__ = [
     "BlockFTRL",
     "Champion",
     "CheckError",
+    "CheckWarning",
     "Clicks",
     "Comparison",
     "Decision",
@@ -124,6 +127,7 @@ __all__ = [
     "Hit",
     "Joint",
     "LearnerComparison",
+    "LearnerDefaults",
     "ListNet",
     "MarginFTRL",
     "Mixed",

@@ -29,10 +29,11 @@ from peekrank.papers.ct15 import observability as ct15_observability
 from peekrank.papers.ct15 import tables as ct15_tables
 from peekrank.papers.ct16 import estimators as ct16_estimators
 from peekrank.papers.ct16 import figure as ct16_figure
+from peekrank.papers.ct16 import regret as ct16_regret
 from peekrank.papers.ct16 import surrogates as ct16_surrogates
 from peekrank.papers.ct16 import table as ct16_table
 from peekrank.papers.ours import arena, bounds, hopeless, open_rates
-from peekrank.papers.record import Claim, Options, Record, Results, read_record
+from peekrank.papers.record import TOO_FEW, Claim, Options, Record, Results, read_record
 from peekrank.papers.zt import classification as zt_classification
 from peekrank.papers.zt import tables as zt_tables
 from peekrank.regret import default_checkpoints
@@ -70,8 +71,10 @@ def test_everything_is_made_in_a_look_and_nothing_twice(tmp_path: Path) -> None:
     }  # fmt: skip
     assert {name: kept[name].differ for name in exact} == exact
     claims = [claim for item in kept.values() for claim in item.claims]
-    differ = len(differing(claims))
-    assert f"{len(claims)} claims: {len(claims) - differ} hold, {differ} differ" in done.stdout
+    differ, unclear = (sum(claim.verdict == word for claim in claims) for word in ("differs", TOO_FEW))
+    assert differ + unclear == len(differing(claims))
+    holding = len(claims) - differ - unclear
+    assert f"{len(claims)} claims: {holding} hold, {differ} differ" in done.stdout
     written = (folder / "claims.json").stat().st_mtime_ns
     assert peekrank("reproduce", "--all", "--quick", "--out", folder, columns=80).stdout == done.stdout
     assert (folder / "claims.json").stat().st_mtime_ns == written
@@ -312,6 +315,17 @@ def test_ct16_estimators() -> None:
     assert [claim.holds for claim in ct16_estimators.propensity_claims(alike)] == [False, False]
 
 
+def test_ct16_regret() -> None:
+    """The theorem's claims on made-up regrets, and on a run: the printed propensities lose more."""
+    horizons = (100, 1_000, 10_000)
+    growing = {power: np.outer(np.array(horizons) ** power, [0.9, 1.0, 1.1]) for power in (0.6, 0.9, 1.1)}
+    for power, wrong in ((0.6, 0), (0.9, 1), (1.1, 2)):
+        made = [ct16_regret.Played(name, "exact", horizons, growing[power]) for name in ct16_regret.PAPER]
+        assert len(differing(ct16_regret.claims(made))) == 3 * wrong
+    exact, printed = (ct16_regret.surrogate_regret("squared", clip, 4_000, 0) for clip in (0.0, 1.0))
+    assert 0 < exact < printed / 2
+
+
 def test_finished_runs_of_ct16_figure_1_are_kept(tmp_path: Path) -> None:
     calls: list[str] = []
 
@@ -445,6 +459,23 @@ def test_a_record_keeps_claims_tables_and_data(tmp_path: Path) -> None:
     saved = json.loads((tmp_path / "record" / "claims.json").read_text())
     assert saved["mode"] == "quick"
     assert saved["items"]["mine"]["claims"][0]["verdict"] == "differs"
+
+
+def test_few_runs_of_a_quick_look_judge_nothing(tmp_path: Path) -> None:
+    made = Results(
+        [
+            Claim("exact", "1", "2", holds=False),
+            Claim("few", "1", "0.7 (3 runs)", holds=False),
+            Claim("as many as in full", "1", "0.7 (10 runs)", holds=False),
+            Claim("fine", "1", "1.0 (3 runs)", holds=True),
+        ]
+    )
+    for quick, second in ((True, "too few runs to judge"), (False, "differs")):
+        kept = Record(tmp_path / str(quick), quick=quick).reproduce(
+            invented(make=lambda _: made), workers=1, progress=lambda *_: None
+        )
+        assert [claim.verdict for claim in kept.claims] == ["differs", second, "differs", "holds"]
+        assert (kept.differ, kept.unclear) == ((2, 1) if quick else (3, 0))
 
 
 def test_what_another_process_finished_meanwhile_is_kept(tmp_path: Path) -> None:

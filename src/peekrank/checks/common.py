@@ -14,6 +14,10 @@ class CheckError(AssertionError):
     """A learner, measure, surrogate or stream that fails a check."""
 
 
+class CheckWarning(UserWarning):
+    """A check that finds something that is wrong in most cases, but not in all."""
+
+
 def run_all(checks: dict[str, Callable[[T], None]], subject: T) -> None:
     """Run checks in order. Raises CheckError, beginning with the name of the check, at the first failure."""
     for name, check in checks.items():

@@ -76,7 +76,7 @@ def _reproduce(items: Sequence[Reproduction], path: Path, *, quick: bool, worker
     from peekrank.papers.record import Record
 
     record = Record(path, quick=quick)
-    total = differ = 0
+    total = differ = unclear = 0
     for n, item in enumerate(items):
         try:
             with transient_progress(f"{item.name} ({n + 1} of {len(items)})") as progress:
@@ -85,8 +85,10 @@ def _reproduce(items: Sequence[Reproduction], path: Path, *, quick: bool, worker
             exit_interrupted(f"{n} of {len(items)} are finished; they and the runs of {item.name} are kept", path)
         total += len(result.claims)
         differ += result.differ
+        unclear += result.unclear
         echo(_verdicts(item, result.claims))
-    summary = f"{total} claims: {total - differ} hold, {differ} differ"
+    summary = f"{total} claims: {total - differ - unclear} hold, {differ} differ"
+    summary += f", {unclear} have too few runs to judge" if unclear else ""
     echo(
         Text(summary + (" (docs/papers/reproduce.md explains why)." if differ else ".")),
         Text(f"Wrote claims, tables and plots to {path}{os.sep}"),
@@ -122,7 +124,7 @@ def _verdicts(item: Reproduction, claims: Sequence[Claim]) -> Table:
     )
     table.add_column("verdict", no_wrap=True)
     for claim in claims:
-        verdict = claim.verdict if claim.holds else f"[bold]{claim.verdict}[/]"
+        verdict = f"[bold]{claim.verdict}[/]" if claim.verdict == "differs" else claim.verdict.partition(" to ")[0]
         table.add_row(escape(f"{claim.what}: {claim.expected}"), escape(claim.here), verdict)
     return table
 

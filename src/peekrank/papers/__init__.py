@@ -11,6 +11,7 @@ from peekrank.papers.ct15 import observability as ct15_observability
 from peekrank.papers.ct15 import tables as ct15_tables
 from peekrank.papers.ct16 import estimators as ct16_estimators
 from peekrank.papers.ct16 import figure as ct16_figure
+from peekrank.papers.ct16 import regret as ct16_regret
 from peekrank.papers.ct16 import surrogates as ct16_surrogates
 from peekrank.papers.ct16 import table as ct16_table
 from peekrank.papers.ours import arena, bounds, calibrated, hopeless, judged, open_rates, rates
@@ -82,6 +83,13 @@ _ITEMS = (
         "unbiased gradient estimates from the top, and the propensities they need",
         (1, 1),
         ct16_estimators.reproduce,
+    ),
+    Reproduction(
+        "ct16-regret",
+        "CT16 Theorem 4.1",
+        "regret in squared loss, KL and RankSVM of order T^(2/3)",
+        (10, 90),
+        ct16_regret.reproduce,
     ),
     Reproduction(
         "zt-classification",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import threading
 import time
 import warnings
@@ -26,6 +27,8 @@ from peekrank.reports import plots
 from peekrank.reports.markup import Table
 from peekrank.types import Floats
 
+TOO_FEW = "too few runs to judge"
+_RUNS, _ENOUGH = re.compile(r"\((\d+) runs"), 10  # of claims that need them
 _ROUNDING = 1e-12
 _CLAIMS = "claims"  # the part that is written last
 _COLUMNS = {"what": pl.String, "expected": pl.String, "here": pl.String, "verdict": pl.String}
@@ -34,19 +37,26 @@ _COLUMNS = {"what": pl.String, "expected": pl.String, "here": pl.String, "verdic
 class Claim(NamedTuple):
     """A claim, the expected result, and the result here.
 
-    >>> Claim("exponent of `uniform`", "1 ± 0.1", "0.72 (10 runs)", holds=False).verdict
-    'differs'
+    >>> claim = Claim("exponent of `uniform`", "1 ± 0.1", "0.72 (3 runs)", holds=False)
+    >>> claim.verdict, claim.after_few_runs().verdict
+    ('differs', 'too few runs to judge')
     """
 
     what: str
     expected: str
     here: str
     holds: bool
+    unclear: bool = False  # whether more runs could change that it does not hold
 
     @property
     def verdict(self) -> str:
-        """Either "holds" or "differs"."""
-        return "holds" if self.holds else "differs"
+        """Either "holds", "differs" or "too few runs to judge"."""
+        return "holds" if self.holds else TOO_FEW if self.unclear else "differs"
+
+    def after_few_runs(self) -> Claim:
+        """Return the claim of a quick reproduction: it is unclear if only few runs contradict it."""
+        runs = _RUNS.search(self.here)
+        return self._replace(unclear=runs is not None and int(runs[1]) < _ENOUGH)
 
 
 class Results(NamedTuple):
@@ -157,7 +167,12 @@ class StoredResults(NamedTuple):
     @property
     def differ(self) -> int:
         """Number of claims that differ."""
-        return sum(not claim.holds for claim in self.claims)
+        return sum(claim.verdict == "differs" for claim in self.claims)
+
+    @property
+    def unclear(self) -> int:
+        """Number of claims with too few runs to judge."""
+        return sum(claim.verdict == TOO_FEW for claim in self.claims)
 
 
 class Record:
@@ -187,6 +202,8 @@ class Record:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore", ShortHorizonWarning)  # some horizons are short on purpose
                     results = item.reproduce(options)
+                if self.quick:
+                    results = results._replace(claims=[claim.after_few_runs() for claim in results.claims])
                 _write(results, folder.path)
                 rows = pl.DataFrame([_row(c) for c in results.claims], _COLUMNS, orient="row")
                 folder.save(_CLAIMS, rows, time.perf_counter() - start)
@@ -229,7 +246,10 @@ def _belongs(_: str, frame: pl.DataFrame) -> bool:
 
 def _stored(folder: ResultsDir) -> StoredResults:
     rows = folder.read(_CLAIMS, _belongs).iter_rows()
-    claims = [Claim(what, expected, here, verdict == "holds") for what, expected, here, verdict in rows]
+    claims = [
+        Claim(what, expected, here, verdict == "holds", verdict == TOO_FEW)
+        for what, expected, here, verdict in rows
+    ]
     files = [path for path in sorted(folder.path.iterdir()) if path.is_file() and path.name not in OURS]
     names = [f"{folder.path.name}/{path.name}" for path in files]
     return StoredResults(claims, folder.seconds().get(_CLAIMS, math.nan), names)

@@ -47,7 +47,9 @@ class LearnerComparison(SweepResult):
         rows = -(-len(self.results) // columns)
         with styled():
             legend = LEGEND_ROW * len(self.sweep.learners)
-            figure = StyledFigure(figsize=(0.62 * WIDTH * columns, 0.5 * WIDTH * rows + legend), layout="constrained")
+            figure = StyledFigure(
+                figsize=(0.62 * WIDTH * columns, 0.5 * WIDTH * rows + legend), layout="constrained"
+            )
             panels = np.atleast_1d(figure.subplots(rows, columns, squeeze=False)).ravel()
             for axes in panels[len(self.results) :]:
                 axes.set_visible(False)

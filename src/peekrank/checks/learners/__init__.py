@@ -13,6 +13,7 @@ from peekrank.checks.learners.kernels import (
     rank_is_exploit_then_explore,
 )
 from peekrank.checks.learners.learning import (
+    beats_random_rankings,
     keeps_its_bound,
     learns,
     learns_from_features,
@@ -57,6 +58,7 @@ LEARNER_CHECKS: dict[str, Callable[[Learner], None]] = {
         memory_is_constant,
         keeps_its_bound,
         learns,
+        beats_random_rankings,
         learns_though_answers_are_missing,
         learns_from_features,
         own_decisions_are_on_policy,

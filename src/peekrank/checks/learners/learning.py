@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
 
-from peekrank.checks.common import require
+from peekrank.checks.common import CheckWarning, require
 from peekrank.checks.learners import problem
 from peekrank.engine import simulate
 from peekrank.learners import Uniform
 from peekrank.measures import measure as measure_named
 from peekrank.regret import best_values, regret
 from peekrank.streams import fixed_items
-from peekrank.types import Floats, Learner, Rounds
+from peekrank.types import Floats, Learner, LinearMeasure, Rounds
 
 _LONG_ENOUGH = 2000  # rounds in which a learner must have learned
 _NO_HORIZON = 4000  # rounds for a learner that is tuned to none
 _SEEDS = 4
+_FAR = 0.75  # of the loss of random rankings
 
 
 def keeps_its_bound(learner: Learner) -> None:
@@ -56,6 +58,33 @@ def learns(learner: Learner) -> None:
         lost[1] - lost[0] <= 0.25 * random_loss,
         f"in the second half it loses {lost[1] - lost[0]:.1f}, random rankings {random_loss / 2:.1f}",
     )
+
+
+def beats_random_rankings(learner: Learner) -> None:
+    """Warn if a learner without a bound does not clearly beat random rankings on an easy stream.
+
+    A learner that sums feedback without dividing it by propensities, or by how often the item was shown, locks on
+    to the items it saw first.
+    """
+    horizon = max(learner.horizon or 0, _NO_HORIZON)
+    measure, half = _measure(learner), np.array([horizon // 2, horizon])
+    if learner.contextual or not isinstance(measure, LinearMeasure) or _horizon_to_learn_in(learner):
+        return
+    lost, random_loss = 0.0, 0.0
+    for seed in range(_SEEDS):
+        rounds = _rounds(learner, _streams(horizon)["clear"], seed)
+        best = best_values(measure, rounds, half)
+        trace = simulate(learner, rounds, k=problem.K, measure=measure, seed=seed, checkpoints=half)
+        lost += float(np.diff(regret(measure, trace, best))[0]) / _SEEDS
+        random_loss += _random_loss(measure, rounds, best[-1]) / 2 / _SEEDS
+    if lost > _FAR * random_loss:
+        warnings.warn(
+            f"beats_random_rankings: in the second half of {horizon:,} easy rounds it loses {lost:.0f}, random "
+            f"rankings {random_loss:.0f}. Does `rank` use what `update` stores, in the right direction? Does it "
+            "explore? Does `update` divide feedback by the propensity, or by how often the item was shown?",
+            CheckWarning,
+            stacklevel=2,
+        )
 
 
 def learns_though_answers_are_missing(learner: Learner) -> None:
