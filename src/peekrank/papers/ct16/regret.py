@@ -1,8 +1,8 @@
 """CT16 Theorem 4.1: regret in the surrogate of order T^(2/3), measured.
 
 The paper's algorithm, with gamma = T^(-1/3), eta = 0.1 T^(-2/3) and exact propensities, against the best fixed
-weights of the ball. A round costs phi at the scores that were played: uniform ones if it explores, which we weight by
-gamma instead of drawing them. With the propensities that section 4.2 prints, the estimates are biased.
+weights of the ball. A round costs phi at the scores that were played: uniform ones if it explores, which we weight
+by gamma instead of drawing them. With the propensities that section 4.2 prints, the estimates are biased.
 """
 
 from __future__ import annotations
