@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations, permutations
 from math import sqrt
+from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
-from peekrank import Agent, advise, lower_bound
+from peekrank import Agent, Experiment, advise, lower_bound
+from peekrank.cli.app import app
+from peekrank.experiments import runs
 from peekrank.learners import learner
 from peekrank.measures import measure
+from peekrank.reports.experiment_page import write_report
+from peekrank.reports.numbers import number
 from peekrank.types import Shape
 
 M, K, T = 8, 1, 400
@@ -88,8 +95,11 @@ def test_bounds_of_learners_are_above(name: str, measure_name: str) -> None:
 
 
 def test_the_factors_of_the_page() -> None:
-    factor = 2 * sqrt(2) * 16
-    assert factor == pytest.approx(45.25, abs=0.01)
+    setftrl = learner("setftrl", measure=measure("p@5+sum"), horizon=10**9)
+    high, low = setftrl.bound(Shape(50, 0, 1), 10**9), lower_bound("p@5+sum", 50, 1, 10**9)
+    assert high is not None
+    assert low is not None
+    assert high / low == pytest.approx(45.25, abs=0.3)
     for name, m, expected in (("dcg", 10, 99), ("dcg", 100, 107), ("sumloss", 10, 48), ("sumloss", 100, 74)):
         high = learner("marginftrl", measure=measure(name), horizon=10**9).bound(Shape(m, 0, 1), 10**9)
         low = lower_bound(name, m, 1, 10**9)
@@ -112,6 +122,21 @@ def test_grades_scale_the_bound() -> None:
     two, four = (lower_bound("dcg", 10, 1, 10_000, grades) for grades in (2, 4))
     assert two is not None
     assert four == pytest.approx(7 * two)
+
+
+def test_experiments_and_reports_have_it(tmp_path: Path) -> None:
+    experiment = Experiment(("marginftrl",), "ct15:m=10", "dcg", k=1, horizon=10_000)
+    assert experiment.lower_bound == lower_bound("dcg", 10, 1, 10_000)
+    assert replace(experiment, regret="none").lower_bound is None
+    done = CliRunner().invoke(app, ["study", "dcg", "uniform", "--m", "4", "--k", "1", "--horizons", "500,1000",
+                                    "--runs", "1", "--out", str(tmp_path / "study")])  # fmt: skip
+    expected = lower_bound("dcg", 4, 1, 1000)
+    assert f"Each learner loses at least {number(expected)} in 1,000 rounds on some i.i.d. stream." in done.output
+    arguments = ["uniform", "--stream", "ct15:m=10", "--horizon", "1000", "--runs", "1", "--out"]
+    done = CliRunner().invoke(app, ["simulate", *arguments, str(tmp_path / "results")])
+    assert f"Each learner loses at least {number(lower_bound('dcg', 10, 1, 1000))} in 1,000 rounds" in done.output
+    page = write_report(runs.read(tmp_path / "results"), tmp_path / "report.html", title="t").read_text()
+    assert "a regret that each learner with 1 of 10 answers exceeds on some stream" in page
 
 
 def test_advice_has_it_beside_the_bound() -> None:

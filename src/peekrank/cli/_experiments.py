@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rich.text import Text
+
 from peekrank._util.text import pluralize
 from peekrank.cli._progress import rounds_bar, transient_progress
 from peekrank.cli._tables import TerminalTable
@@ -84,6 +86,12 @@ def result_table(result: Result) -> TerminalTable:
     ]
     title = f"{experiment.measure}, k = {experiment.k}, {sizes}, {experiment.stream}"
     return TerminalTable(title, heads, [("", row) for row in rows])
+
+
+def limit_text(lowest: float | None, rounds: int) -> list[Text]:
+    """Say what no learner can avoid, if a theorem does."""
+    words = f"Each learner loses at least {number(lowest)} in {rounds:,} rounds on some i.i.d. stream."
+    return [] if lowest is None else [Text(words)]
 
 
 def _speed(rounds_per_second: float) -> str:

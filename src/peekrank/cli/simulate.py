@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from peekrank.cli._experiments import result_table, run_experiment, write_first_run, write_result
+from peekrank.cli._experiments import limit_text, result_table, run_experiment, write_first_run, write_result
 from peekrank.cli._options import (
     THREADS,
     Folder,
@@ -100,7 +100,8 @@ def command(
     write_result(result, folder, as_csv=csv)
     if log:
         write_first_run(experiment, log)
-    echo(result_table(result), Text(f"Wrote tables, plots and manifest to {folder}{os.sep}"))
+    limit = limit_text(experiment.lower_bound, horizon)
+    echo(result_table(result), *limit, Text(f"Wrote tables, plots and manifest to {folder}{os.sep}"))
     if log:
         echo(Text(f"Wrote the log to {log}. Evaluate it: peekrank evaluate {log} --policy order:..."))
     write_json(json_file, lambda: {**asdict(experiment), "learners": summary_rows(result)})

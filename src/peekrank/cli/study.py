@@ -11,6 +11,7 @@ import typer
 from rich.text import Text
 
 from peekrank._util.validate import check_int
+from peekrank.cli._experiments import limit_text
 from peekrank.cli._options import (
     THREADS,
     Folder,
@@ -124,6 +125,8 @@ def choose(
 
 def _render(result: StudyResult, unfit: Mapping[str, str]) -> list[RenderableType]:
     """Render the table of a study, the meaning of its columns, and why learners are missing."""
+    from peekrank.games.lower_bounds import lower_bound
+
     study = result.study
     last = study.horizons[-1]
     horizons = sorted({study.horizons[0], last})
@@ -149,6 +152,7 @@ def _render(result: StudyResult, unfit: Mapping[str, str]) -> list[RenderableTyp
     parts: list[RenderableType] = [TerminalTable(_title(study), heads, rows, names=["learner", where])]
     runs = f"mean ± standard deviation of {study.runs} runs" if study.runs > 1 else "a single run"
     parts.append(Text(f"Regret on the worst of {len(study.streams)} streams, {runs}; bounds hold in expectation."))
+    parts += limit_text(lower_bound(study.measure, study.m, study.k, last, study.grades), last)
     if study.runs > 1:
         parts.append(Text("The worst stream has the largest mean minus two standard errors."))
     parts += [Text(f"without {learner}: {reason}") for learner, reason in unfit.items()]

@@ -12,6 +12,7 @@ import polars as pl
 
 from peekrank._util.validate import check_choice, check_int
 from peekrank.engine import problem_shape
+from peekrank.games.lower_bounds import lower_bound
 from peekrank.learners import learner as learner_named
 from peekrank.measures import measure as measure_named
 from peekrank.regret import Exponent, fit_exponent
@@ -108,6 +109,14 @@ class Experiment:
     def shape(self) -> Shape:
         """Number of items, features and feedback positions."""
         return Shape(self.parts.stream.m, self.parts.stream.d, self.k)
+
+    @property
+    def lower_bound(self) -> float | None:
+        """A regret that no learner with k answers can guarantee to stay below; None if no theorem gives one."""
+        if self.regret == "none":
+            return None
+        m, _, k = self.shape
+        return lower_bound(self.parts.measure, m, k, self.horizon, self.parts.stream.max_grade + 1)
 
     def learner(self, text: str) -> Learner:
         """Return the learner with this specification."""

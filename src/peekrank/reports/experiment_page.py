@@ -17,6 +17,7 @@ from peekrank.experiments.experiment import Experiment, Result, Summary
 from peekrank.jobs.results_dir import versions
 from peekrank.measures import DCG
 from peekrank.reports import plots
+from peekrank.reports.numbers import number
 from peekrank.reports.pages import command, described, first_line, write_page
 from peekrank.streams import CT15
 from peekrank.types import Floats, Ints
@@ -147,6 +148,9 @@ def _settings(result: Result) -> list[tuple[str, str, str, str | None]]:
     ]
     options = (field.name for field in fields(stream) if field.name != "m")  # type: ignore[arg-type]
     rows += [(name.replace("_", " "), str(getattr(stream, name)), "option of the stream") for name in options]
+    if e.lower_bound is not None:
+        why = f"a regret that each learner with {e.k:,} of {e.shape.m:,} answers exceeds on some stream"
+        rows.append(("limit", number(e.lower_bound), why))
     rows.append(("seed", str(e.seed), "same seed, same numbers"))
     return [(name, here, why, _PAPER.get(name)) for name, here, why in rows]
 
