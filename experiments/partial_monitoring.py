@@ -65,7 +65,7 @@ class Matched:
         self.beta += (2 * np.sqrt(z / self.beta) + u / self.beta) / np.maximum(entropy, 1e-12)
         shown = (np.cumsum(self.p, axis=1) < uniforms[:, None]).sum(axis=1)
         self.shown = np.minimum(shown, self.p.shape[1] - 1)
-        return self.shown
+        return np.asarray(self.shown)
 
     def update(self, answers: Floats) -> None:
         """Add the estimated losses, up to a constant."""
@@ -126,14 +126,14 @@ def regrets(name: str, runs: int, rounds: int) -> dict[str, Floats]:
         ]
         found[f"`{spec.partition(':')[0]}`"] = best - np.array(earned)
     for title, proved in THEIRS.items():
-        rng, subject = np.random.default_rng(FIRST_SEED), Matched(runs, M, proved=proved)
+        rng, theirs = np.random.default_rng(FIRST_SEED), Matched(runs, M, proved=proved)
         uniforms, value = rng.random((rounds, runs)), np.zeros(runs)
         weights = MEASURE.discount(M)
         for t in range(rounds):
-            rankings = subject.rankings[subject.rank(uniforms[t])]
+            rankings = theirs.rankings[theirs.rank(uniforms[t])]
             shown = np.take_along_axis(relevance[:, t], rankings, 1)
             value += shown @ weights
-            subject.update(shown[:, 0].astype(np.float64))
+            theirs.update(shown[:, 0].astype(np.float64))
         found[title] = best - value
     return found
 
@@ -149,8 +149,8 @@ def table(runs: int, rounds: int) -> records.Table:
         ]
         rows.append([f"{name}, {', '.join(map(str, means))}", *spreads])
     text = (
-        f"DCG of three items from one answer, {rounds:,} rounds, {runs} runs: regret against the best fixed ranking. "
-        "Items have these means, in random order."
+        f"DCG of three items from one answer, {rounds:,} rounds, {runs} runs: regret against the best fixed "
+        "ranking. Items have these means, in random order."
     )
     return records.Table("A game of rate T^(2/3)", [text], ["stream", *names], rows)
 

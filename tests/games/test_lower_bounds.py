@@ -94,12 +94,20 @@ def test_bounds_of_learners_are_above(name: str, measure_name: str) -> None:
     assert lower_bound(measure_name, 20, 1, 10**9) is not None
 
 
+def factor_of_setftrl(m: int, n: int, k: int) -> float:
+    """Its bound over the lower bound, 0 where there is none."""
+    name = f"p@{n}+sum"
+    high = learner("setftrl", measure=measure(name), horizon=10**9).bound(Shape(m, 0, k), 10**9)
+    low = lower_bound(name, m, k, 10**9)
+    return high / low if high and low else 0.0
+
+
 def test_the_factors_of_the_page() -> None:
-    setftrl = learner("setftrl", measure=measure("p@5+sum"), horizon=10**9)
-    high, low = setftrl.bound(Shape(50, 0, 1), 10**9), lower_bound("p@5+sum", 50, 1, 10**9)
-    assert high is not None
-    assert low is not None
-    assert high / low == pytest.approx(45.25, abs=0.3)
+    assert 43 < max(factor_of_setftrl(m, n, k) for m in (4, 20, 200) for n in (1, 5) for k in (1, n)) < 45.26
+    assert max(factor_of_setftrl(20, n, k) for n in (1, 2, 5) for k in range(1, 20)) == pytest.approx(
+        82.9, abs=0.1
+    )
+    assert factor_of_setftrl(200, 1, 199) == pytest.approx(163.8, abs=0.1)
     for name, m, expected in (("dcg", 10, 99), ("dcg", 100, 107), ("sumloss", 10, 48), ("sumloss", 100, 74)):
         high = learner("marginftrl", measure=measure(name), horizon=10**9).bound(Shape(m, 0, 1), 10**9)
         low = lower_bound(name, m, 1, 10**9)
