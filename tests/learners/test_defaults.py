@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import pytest
@@ -42,8 +42,8 @@ def _update(s: State, X: Features, ranking: Ints, token: Floats, feedback: Float
 class ExploreThenCommit(LearnerDefaults):
     """Random rankings in the first 800 rounds, then the order by their answers."""
 
-    name = "etc"
-    kernels = Kernels(_rank, _update, counts_rounds=True)
+    name: ClassVar[str] = "etc"
+    kernels: ClassVar[Kernels] = Kernels(_rank, _update, counts_rounds=True)
     persistent = ("scores", "rounds")
 
     def init(self, shape: Shape) -> State:
@@ -55,7 +55,7 @@ class ExploreThenCommit(LearnerDefaults):
 class Forgetful(ExploreThenCommit):
     """The same without counts_rounds."""
 
-    kernels = Kernels(_rank, _update)
+    kernels: ClassVar[Kernels] = Kernels(_rank, _update)
 
 
 def test_explore_then_commit_passes_the_checks() -> None:

@@ -45,18 +45,17 @@ class Claim(NamedTuple):
     what: str
     expected: str
     here: str
-    holds: bool
-    unclear: bool = False  # whether more runs could change that it does not hold
+    holds: bool | None  # None: too few runs to judge
 
     @property
     def verdict(self) -> str:
         """Either "holds", "differs" or "too few runs to judge"."""
-        return "holds" if self.holds else TOO_FEW if self.unclear else "differs"
+        return "holds" if self.holds else TOO_FEW if self.holds is None else "differs"
 
     def after_few_runs(self) -> Claim:
         """Return the claim of a quick reproduction: it is unclear if only few runs contradict it."""
         runs = _RUNS.search(self.here)
-        return self._replace(unclear=runs is not None and int(runs[1]) < _ENOUGH)
+        return self if self.holds or runs is None or int(runs[1]) >= _ENOUGH else self._replace(holds=None)
 
 
 class Results(NamedTuple):
@@ -247,7 +246,7 @@ def _belongs(_: str, frame: pl.DataFrame) -> bool:
 def _stored(folder: ResultsDir) -> StoredResults:
     rows = folder.read(_CLAIMS, _belongs).iter_rows()
     claims = [
-        Claim(what, expected, here, verdict == "holds", verdict == TOO_FEW)
+        Claim(what, expected, here, None if verdict == TOO_FEW else verdict == "holds")
         for what, expected, here, verdict in rows
     ]
     files = [path for path in sorted(folder.path.iterdir()) if path.is_file() and path.name not in OURS]

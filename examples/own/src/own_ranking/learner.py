@@ -1,7 +1,7 @@
 """A learner: random rankings now and then, otherwise items by the feedback on them."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -38,8 +38,8 @@ class Sometimes(LearnerDefaults):
     """Explore in a share of the rounds; otherwise rank by the feedback from these."""
 
     share: float = 0.1
-    name = "sometimes"
-    kernels = Kernels(_rank, _update)
+    name: ClassVar[str] = "sometimes"
+    kernels: ClassVar[Kernels] = Kernels(_rank, _update)
     persistent = ("scores",)  # what a saved agent holds; `init` makes all else
 
     def __post_init__(self) -> None:
