@@ -45,17 +45,28 @@ class Claim(NamedTuple):
     what: str
     expected: str
     here: str
-    holds: bool | None  # None: too few runs to judge
+    holds: bool
 
     @property
     def verdict(self) -> str:
-        """Either "holds", "differs" or "too few runs to judge"."""
-        return "holds" if self.holds else TOO_FEW if self.holds is None else "differs"
+        """Either "holds" or "differs"; of an `Unclear` one, "too few runs to judge"."""
+        return "holds" if self.holds else "differs"
 
     def after_few_runs(self) -> Claim:
         """Return the claim of a quick reproduction: it is unclear if only few runs contradict it."""
         runs = _RUNS.search(self.here)
-        return self if self.holds or runs is None or int(runs[1]) >= _ENOUGH else self._replace(holds=None)
+        return self if self.holds or runs is None or int(runs[1]) >= _ENOUGH else Unclear(*self)
+
+
+class Unclear(Claim):
+    """A claim that does not hold, but with too few runs to judge."""
+
+    __slots__ = ()
+
+    @property
+    def verdict(self) -> str:
+        """The verdict "too few runs to judge"."""
+        return TOO_FEW
 
 
 class Results(NamedTuple):
@@ -246,7 +257,7 @@ def _belongs(_: str, frame: pl.DataFrame) -> bool:
 def _stored(folder: ResultsDir) -> StoredResults:
     rows = folder.read(_CLAIMS, _belongs).iter_rows()
     claims = [
-        Claim(what, expected, here, None if verdict == TOO_FEW else verdict == "holds")
+        (Unclear if verdict == TOO_FEW else Claim)(what, expected, here, verdict == "holds")
         for what, expected, here, verdict in rows
     ]
     files = [path for path in sorted(folder.path.iterdir()) if path.is_file() and path.name not in OURS]

@@ -349,7 +349,7 @@ def _claims(data: FigureData, version: Version, svm: str, *, yahoo: bool) -> Ite
 def our_claims(data: FigureData, *, yahoo: bool) -> Iterator[Claim]:
     """Check our claims on the readings of the paper, and on our own learners in the same figure."""
     svm = PRINTED.convex[-1]
-    once, twice = ([bool(c.holds) for c in _claims(data, PRINTED, name, yahoo=yahoo)] for name in (svm, TWICE))
+    once, twice = ([c.holds for c in _claims(data, PRINTED, name, yahoo=yahoo)] for name in (svm, TWICE))
     runs = f"({data.runs} runs)"
     yield Claim(
         f"{data.title}: the pair's denominator may be read as p or as 2 p",
