@@ -1,7 +1,7 @@
 """Checks that every learner, measure, surrogate and stream must pass, built-in or custom.
 
 ``check_learner(MyLearner(...))`` returns None, or raises a `CheckError` whose message begins with the name of the
-check that failed. What is wrong in most cases only is a `CheckWarning`.
+check that failed. Probable mistakes are a `CheckWarning`.
 """
 
 from peekrank.checks.common import CheckError, CheckWarning
