@@ -31,6 +31,7 @@ from peekrank.evaluation.comparison.designs import (
 from peekrank.evaluation.holdout import (
     MAX_VISITS,
     TOTALS,
+    mix_orders,
     observe_cluster,
     observe_plain,
 )
@@ -241,7 +242,7 @@ def until_verdict(tests: int) -> records.Table:
             own = own_order(kind, means, seed)
             loss = float(means @ (weights - weights[own]))
             for mixed in (False, True):
-                share = SHARE if not mixed else equal_share(own, means, weights, k, SHARE * loss)
+                share = SHARE if not mixed else equal_share(own, means, weights, expected, k, SHARE * loss)
                 out = np.zeros(4)
                 run(seed, k, mixed, share, own, means, weights, propensity, expected, statistics(N), make_space(N),
                     np.empty(2 * N + 5), np.empty(N, np.int64), np.zeros((7, N)), out)  # fmt: skip
@@ -262,19 +263,13 @@ def until_verdict(tests: int) -> records.Table:
     return records.Table("Lists until the verdict of a holdout", columns=columns, rows=rows, runs=runs)
 
 
-def equal_share(own: Ints, means: Floats, weights: Floats, k: int, loss: float) -> float:
+def equal_share(own: Ints, means: Floats, weights: Floats, expected: Floats, k: int, loss: float) -> float:
     """Return the share of mixed lists that costs as much as a holdout, at most one half."""
-    n, space, exposure, pure, spread = N, make_space(N), np.empty(N), np.empty(N), np.ones(N)
-    design = Design(k, True, False, 0.0)
-    fill_difference(weights, own, pure)
-    fill_design(design, pure, own, (np.arange(n) < k).astype(float), spread, space, exposure)
-    best, lost = float(means @ weights), []
+    best, lost, order = float(means @ weights), [], np.empty(N, np.int64)
+    order[own] = np.arange(N)
     for u in (np.arange(400) + 0.5) / 400:
-        ranking, included = np.empty(n, np.int64), np.empty(n)
-        draw_list(
-            design, pure, own, np.zeros(n), np.array([0.0, u, *np.zeros(n)]), space, exposure, ranking, included
-        )
-        lost.append(best - float(weights[:k] @ means[np.sort(ranking[:k])]))
+        ranking, _ = mix_orders(expected, order, weights[:k], u)
+        lost.append(best - float(weights[:k] @ means[ranking[:k]]))
     mean = float(np.mean(lost))
     return min(0.5, loss / mean) if mean > loss / 0.5 else 0.5
 

@@ -89,7 +89,7 @@ keys = "given"
 learner = "mixed:cells=50"
 k = 2
 feedback_window = 0.5
-holdout = 0.1
+holdout = { share = 0.1, mode = "union" }
 
 [slots.rerank.rerank]
 keys = "query"

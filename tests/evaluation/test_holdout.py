@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import permutations, product
 from typing import Any
 
 import numpy as np
 import pytest
 
-from peekrank import DCG, SumLoss
+from helpers.enumeration import outcomes
+from peekrank import DCG, Precision, SumLoss
 from peekrank.engine.ruled import top_weights
 from peekrank.evaluation.holdout import (
     PLAIN_SUM,
@@ -17,6 +18,7 @@ from peekrank.evaluation.holdout import (
     clusters_of,
     holdout_of_log,
     make_gains,
+    mix_orders,
 )
 from peekrank.evaluation.log import log_from_records
 from peekrank.types import Floats, Ints
@@ -73,6 +75,70 @@ def test_both_estimates_are_right_in_the_mean_whatever_the_predictions(seed: int
             )
         )  # fmt: skip
     np.testing.assert_allclose(found / 3, difference @ relevance, rtol=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_mixtures_have_exact_propensities_and_unbiased_estimates(seed: int) -> None:
+    """The learner's lists, of which some explore, and mixtures of its order with the app's own."""
+    rng, n, k, share = np.random.default_rng(seed), 5, 1 + seed % 3, 0.3
+    measure = (DCG(), SumLoss(), Precision(3, mean=False), DCG(2))[seed % 4]
+    weights, names = top_weights(measure, n, k), [f"i{i}" for i in range(n)]
+    best, own, relevance = rng.permutation(n), rng.permutation(n), rng.random(n)
+    explored = [np.r_[best[: k - 1], best[i], np.delete(best[k - 1 :], i - k + 1)] for i in range(k, n)]
+    lists = [((1 - share) * 0.8, best, False)]
+    lists += [((1 - share) * 0.2 / len(explored), order, False) for order in explored]
+    expected, propensity = np.zeros(n), np.zeros(n)
+    for chance, order, _ in lists:
+        expected[order[:k]] += chance / (1 - share) * weights
+        propensity[order[:k]] += chance
+    mixed = outcomes(lambda u: tuple(mix_orders(expected, own, weights, float(u[0]))[0].tolist()), 1, 40)
+    found = np.zeros(n)
+    allowed = {*best[:k].tolist(), *own[:k].tolist()}
+    for ranking, chance in mixed.items():
+        assert isinstance(ranking, tuple)
+        shown = np.array(ranking)
+        assert set(ranking[:k]) <= allowed
+        seen = [best.tolist().index(item) for item in ranking[:k] if item in best[:k]]
+        assert seen == sorted(seen) or (weights == weights[0]).all()
+        found[shown[:k]] += chance
+        lists.append((share * chance, shown, True))
+    np.testing.assert_allclose(found, mix_orders(expected, own, weights, 0.3)[1], atol=1e-10)
+    propensity += share * found
+    difference = expected.copy()
+    difference[own[:k]] -= weights
+    evidence, total = HoldoutEvidence(1.0), 0.0
+    for chance, order, held in lists:
+        evidence = HoldoutEvidence(1.0)
+        total += chance * one_visit(
+            evidence, order[:k], relevance[order[:k]], names=names, difference=difference,
+            propensity=propensity, weights=weights, share=share, held=held, mixture=True,
+        )[0]  # fmt: skip
+    assert total == pytest.approx(difference @ relevance, abs=1e-9)
+    verdict = evidence.verdict(measure)
+    assert (verdict.lists, verdict.plain, verdict.held, verdict.agrees) == (1, 0, 1, True)
+
+
+def test_mixtures_favour_the_learner_if_answers_depend_on_the_position() -> None:
+    """Equal items, with effects of positions that the estimate ignores: the mean over all orders of the app."""
+    n, k, share, effects = 5, 3, 0.1, np.array([1.0, 0.8, 0.6, 0.0, 0.0])
+    weights, found = top_weights(DCG(k), n, k), np.zeros((2, 120))
+    expected, grid = np.append(weights, np.zeros(n - k)), (np.arange(40) + 0.5) / 40
+    for case, order in enumerate(permutations(range(n))):
+        own, by_own = np.array(order), np.zeros(n)
+        difference = expected.copy()
+        difference[own[:k]] -= weights
+        by_own[own] = effects
+        drawn = [mix_orders(expected, own, weights, u) for u in grid]
+        mixed = np.mean([effects[np.argsort(ranking)] for ranking, _ in drawn], axis=0)
+        included = (np.isin(np.arange(n), own[:k]).astype(float), drawn[0][1])
+        for i, (seen, held) in enumerate(zip((by_own, mixed), included, strict=True)):
+            propensity = (1 - share) * (np.arange(n) < k) + share * held
+            counts = difference != 0
+            seen = (1 - share) * effects + share * seen
+            found[i, case] = 0.5 * (difference[counts] * seen[counts] / propensity[counts]).sum()
+    whole, mixture = found.mean(axis=1)
+    assert abs(whole) < 0.03
+    assert mixture > 0.08
 
 
 def test_predictions_must_be_frozen_at_the_first_visit() -> None:

@@ -705,11 +705,11 @@ export interface components {
          *         Both intervals are valid at every look, and hold together with the stated probability.
          */
         Holdout: {
-            /** @description Share of new lists that show the app's own order. */
+            /** @description Share of new lists that show the app's own order, or mix it. */
             share: number;
             /** @description Lists whose feedback is final and in the analysis, with all answers. */
             lists: number;
-            /** @description Of these, lists in the app's own order. */
+            /** @description Of these, lists in the app's own order, or mixed. */
             held: number;
             /** @enum {unknown} */
             better: "learner" | "own" | "undecided";
@@ -719,12 +719,17 @@ export interface components {
             alpha: number;
             /** @description Value per list, of the first k positions: learner minus own order. null before the first. */
             difference: components["schemas"]["Interval"] | null;
-            /** @description The same from the plain means of both kinds of lists, which needs no assumption. */
+            /** @description The same from the plain means of both kinds of lists, which needs no assumption. null for mixtures. */
             two_samples: components["schemas"]["Interval"] | null;
             /** @description Whether the two intervals overlap. If not, answers probably depend on the position. */
             agrees: boolean;
             /** @description Further lists that a verdict is likely to need, or null if unknown or decided. */
             remaining: number | null;
+            /**
+             * @description Whether the share shows the own order, or mixes both orders.
+             * @enum {unknown}
+             */
+            mode: "union" | "whole";
         };
         /**
          * Alarm

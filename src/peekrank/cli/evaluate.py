@@ -57,7 +57,7 @@ JSON_KEYS = {
     "differences": "for each pair of policies: the same, with verdict: whether the value is higher or lower than "
     "that of the baseline, or undecided",
     "holdout": "if the log has one: measure, higher_is_better, lists, held, visitors, alpha, difference and "
-    "two_samples (estimate, low, high), std_error, remaining, better, agrees, verdict",
+    "two_samples (estimate, low, high), plain, std_error, remaining, better, agrees, verdict",
 }
 
 
@@ -204,11 +204,11 @@ def command(
 
 def _holdout(verdict: HoldoutVerdict, log: str) -> Text:
     """Say what the holdout of a log found."""
-    _, low, high = verdict.two_samples
-    means = f"{number(verdict.two_samples.estimate)} ({number(low)} to {number(high)})"
+    mean, low, high = verdict.two_samples
+    means = f" Plain means: {number(mean)} ({number(low)} to {number(high)});" if verdict.plain else ""
     visitors = f", {pluralize(verdict.visitors, 'visitor')}" if verdict.visitors < verdict.lists else ""
-    counts = f"{pluralize(verdict.held, 'list')} in your order{visitors}"
-    return Text(f"Holdout, {log}: {verdict} Plain means: {means}; {counts}.")
+    counts = f"{pluralize(verdict.held, 'list')} {'in your order' if verdict.plain else 'mixed'}{visitors}"
+    return Text(f"Holdout, {log}: {verdict}{means} {counts}.")
 
 
 def _open(

@@ -14,8 +14,9 @@ import numpy as np
 from peekrank._jit import kernel
 from peekrank._util.text import pluralize
 from peekrank.engine.ruled import top_weights
+from peekrank.evaluation.comparison.designs import draw_set, fill_difference, fill_union, make_space
 from peekrank.evaluation.comparison.verdict import remaining_lists
-from peekrank.evaluation.log import Log
+from peekrank.evaluation.log import ARMS, Log
 from peekrank.evaluation.supported_measures import by_items
 from peekrank.kernels.confidence import Interval, interval_of_mean, observe_tightly
 from peekrank.types import Floats, Ints, LinearMeasure, Measure
@@ -26,10 +27,11 @@ _MAX_SUBJECTS = 10_000  # items with predictions of their own; further ones shar
 _MAX_SORTED = 16  # items seen; beyond that, the sum of all bounds is the bound
 _LEAST = 1e-300  # unit of observations that are all 0
 # Totals: clusters, visits, visits in the own order; for the estimate and for the plain means: sum, sum of squares,
-# sum of products with the number of visits, unit, range; squares of the numbers of visits; sum of values; largest
+# sum of products with the number of visits, unit, range; squares of the numbers of visits; sum of values; largest;
+# visits in the plain means
 CLUSTERS, VISITS, HELD, SUM, SQUARES, PRODUCTS, UNIT, RANGE = range(8)
-PLAIN_SUM, PLAIN_UNIT, VISITS_SQUARED, VALUE_SUM, MOST = range(8, 13)
-TOTALS = 13
+PLAIN_SUM, PLAIN_UNIT, VISITS_SQUARED, VALUE_SUM, MOST, PLAIN_VISITS = range(8, 14)
+TOTALS = 14
 
 
 class Part(NamedTuple):
@@ -49,11 +51,12 @@ class HoldoutVerdict(NamedTuple):
     measure: str
     higher_is_better: bool
     lists: int  # with all answers
-    held: int  # of these, in the app's own order
+    held: int  # of these, in the app's own order, or a mixture with it
     visitors: int  # clusters
     alpha: float
     difference: Part
-    two_samples: Part  # from the plain means of both kinds of lists
+    two_samples: Part  # from the plain means of both kinds of lists, without those of a mixture
+    plain: int  # lists in the plain means
     std_error: float
     remaining: int | None  # lists that are likely to be needed, if the difference is as estimated
 
@@ -67,9 +70,12 @@ class HoldoutVerdict(NamedTuple):
 
     @property
     def agrees(self) -> bool:
-        """Whether the two intervals overlap. If not, answers probably depend on the position."""
+        """Whether the two intervals overlap. If not, answers probably depend on the position.
+
+        It is True if they are not about the same lists.
+        """
         one, other = self.difference, self.two_samples
-        return one.low <= other.high and other.low <= one.high
+        return self.plain < self.lists or (one.low <= other.high and other.low <= one.high)
 
     def __str__(self) -> str:
         """Return the verdict in words."""
@@ -99,6 +105,37 @@ class HoldoutVerdict(NamedTuple):
 
 def _finite(value: float) -> float | None:
     return value if np.isfinite(value) else None
+
+
+def mix_orders(expected: Floats, own: Ints, weights: Floats, uniform: float) -> tuple[Ints, Floats]:
+    """Draw a mixture of the learner's order and the app's own, and return it with its propensities.
+
+    The first k items come from the first k of both orders, with the propensities of a comparison. They, and
+    then the others, are in the learner's order, that of the expected weights, which costs least.
+
+    Parameters
+    ----------
+    expected
+        Expected weight of each item in the learner's lists.
+    own
+        The app's own order.
+    weights
+        Weights of the first k positions.
+    uniform
+        A uniform.
+    """
+    n, k = len(own), len(weights)
+    rank: Ints = np.empty(n, np.int64)
+    rank[own] = np.arange(n)
+    order = own[np.argsort(-np.abs(expected[own]), kind="stable")]
+    ranks, theta = rank[order], (np.arange(n) < k).astype(np.float64)
+    exposure, difference, space, drawn = np.empty(n), np.empty(n), make_space(n), np.empty(n, np.int64)
+    fill_difference(np.append(weights, np.zeros(n - k)), ranks, difference)
+    fill_union(np.abs(difference), ranks, k, 0.0, theta, space, exposure)
+    draw_set(exposure, difference, ranks, k, np.array([0.0, uniform]), space, drawn)
+    propensities: Floats = np.empty(n)
+    propensities[order] = exposure
+    return order[drawn], propensities
 
 
 class Gains(NamedTuple):
@@ -193,7 +230,7 @@ def observe_plain(
         best += max(0.0, weights[p]) * span
     for j in range(len(gains)):
         value += weights[j % k] * gains[j]
-    seen = totals[VISITS] - visits
+    seen = totals[PLAIN_VISITS]
     centre = min(max((totals[VALUE_SUM] + (worst + best) / 2) / (seen + 1), worst), best)
     x = value - visits * centre
     x *= -1 / share if held else 1 / (1 - share)
@@ -206,8 +243,7 @@ def observe_plain(
     observe_tightly(interval.above, -x / unit, -high / unit)
     totals[PLAIN_SUM] += x
     totals[VALUE_SUM] += value
-    totals[HELD] += visits * held
-    totals[MOST] = max(totals[MOST], best - worst)
+    totals[PLAIN_VISITS] += visits
 
 
 class HoldoutEvidence:
@@ -237,6 +273,7 @@ class HoldoutEvidence:
         visits: Sequence[tuple[Ints, Floats]],
         *,
         held: bool,
+        mixture: bool = False,
     ) -> None:
         """Add a cluster.
 
@@ -251,11 +288,13 @@ class HoldoutEvidence:
         weights
             Weights of the first k positions.
         share
-            Share of the lists in the app's own order.
+            Share of the lists that are in the app's own order, or a mixture.
         visits
             For each visit with all answers, the rows of the first k items in the order shown, and their gains.
         held
-            Whether the visits are in the app's own order.
+            Whether the visits are of that share.
+        mixture
+            Whether the share is of mixtures, so that the plain means of both kinds of lists say nothing.
         """
         visits = visits[:MAX_VISITS]
         if not visits:
@@ -268,7 +307,10 @@ class HoldoutEvidence:
             difference, propensity, predicted, self.span, len(weights), rows, gains, len(visits), self.totals,
             self.difference, self._space,
         )  # fmt: skip
-        observe_plain(weights, gains, len(visits), self.span, share, int(held), self.totals, self.plain)
+        if not mixture:
+            observe_plain(weights, gains, len(visits), self.span, share, int(held), self.totals, self.plain)
+        self.totals[HELD] += len(visits) * held
+        self.totals[MOST] = max(self.totals[MOST], float(np.abs(weights).sum()) * self.span)
         np.add.at(self.sums, subject[rows], gains)
         np.add.at(self.counts, subject[rows], 1.0)
         self.overall[0] += gains.sum()
@@ -291,20 +333,28 @@ class HoldoutEvidence:
         named = (str(measure), measure.higher_is_better)
         if n == 0:
             none = Part(float("nan"), -np.inf, np.inf)
-            return HoldoutVerdict(*named, 0, 0, 0, alpha, none, none, float("nan"), None)
+            return HoldoutVerdict(*named, 0, 0, 0, alpha, none, none, 0, float("nan"), None)
         mean = totals[SUM] / n
         spread = max(totals[SQUARES] - 2 * mean * totals[PRODUCTS] + mean**2 * totals[VISITS_SQUARED], 0.0)
-        parts = []
-        for interval, total, unit in ((self.difference, SUM, UNIT), (self.plain, PLAIN_SUM, PLAIN_UNIT)):
-            scale, most = totals[unit] * clusters / n, totals[MOST]
-            ends = np.array(interval_of_mean(interval, alpha / 2)) * scale if scale > 0 else np.zeros(2)
-            low, high = ends.clip(-most, most).tolist()
-            parts.append(Part(totals[total] / n, low, high))
+        plain = int(totals[PLAIN_VISITS])
+        parts = [
+            self._part(self.difference, SUM, UNIT, n, alpha / 2),
+            self._part(self.plain, PLAIN_SUM, PLAIN_UNIT, plain, alpha / 2),
+        ]
         sd, error = float((spread / n) ** 0.5), float(spread**0.5 / n)
         undecided = parts[0].low <= 0 <= parts[0].high
         needed = remaining_lists(int(n), mean, sd, totals[RANGE] / n) if undecided else None
         counted = (int(n), int(totals[HELD]), int(clusters))
-        return HoldoutVerdict(*named, *counted, alpha, parts[0], parts[1], error, needed)
+        return HoldoutVerdict(*named, *counted, alpha, parts[0], parts[1], plain, error, needed)
+
+    def _part(self, interval: Interval, total: int, unit: int, visits: float, alpha: float) -> Part:
+        """Return the mean per visit with its interval, which counts clusters."""
+        if not visits:
+            return Part(float("nan"), -np.inf, np.inf)
+        scale, most = self.totals[unit] * interval.below.observed[0] / visits, self.totals[MOST]
+        ends = np.array(interval_of_mean(interval, alpha)) * scale if scale > 0 else np.zeros(2)
+        low, high = ends.clip(-most, most).tolist()
+        return Part(float(self.totals[total] / visits), low, high)
 
 
 def holdout_of_log(log: Log, measure: Measure | None = None, alpha: float = ALPHA) -> HoldoutVerdict | None:
@@ -347,8 +397,14 @@ def holdout_of_log(log: Log, measure: Measure | None = None, alpha: float = ALPH
             shown = np.array([index[code] for code in log.item[these][top].tolist()], np.int64)
             seen.append((shown, gains.of(log.feedback[these][top])))
         names = [log.names[code] for code in item.tolist()]
-        held = bool(log.arms[c] == 1)
-        evidence.observe(names, difference, log.propensity[rows], weights, float(log.share[c]), seen, held=held)
+        arm, share = ARMS[log.arms[c]], float(log.share[c])
+        held, mixture = arm in ("own", "mixed"), arm in ("mixed", "unmixed")
+        p = log.propensity[rows]
+        if ((p == 0) & (difference != 0)).any():
+            raise ValueError(
+                f"decision {log.events[c]!r}: an item that the two orders weigh differently has propensity 0"
+            )
+        evidence.observe(names, difference, p, weights, share, seen, held=held, mixture=mixture)
     return evidence.verdict(chosen, alpha)
 
 

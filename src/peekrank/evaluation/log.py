@@ -36,7 +36,7 @@ COLUMNS = {
     "score": "List Float64", "prediction": "List Float64",
     "cluster": "String", "arm": "String", "share": "Float64", "own": "List Int64", "expected": "List Float64",
 }  # fmt: skip
-ARMS = ("learner", "own")
+ARMS = ("learner", "own", "unmixed", "mixed")  # the last two if the share of the lists mixes both orders
 REQUIRED = ("event", "k", "candidates", "position")
 HEADER = {"format": "String", "version": "Int64", "min_feedback": "Float64", "max_feedback": "Float64"}
 
@@ -85,7 +85,7 @@ class Log(NamedTuple):
     scores: Floats | None = None  # the app's score of each row; NaN: missing
     clusters: pl.Series | None = None  # for repeated lists, the event of the visitor's first list; else null
     arms: Ints | None = None  # with a holdout, index in `ARMS`; -1: the decision has none
-    share: Floats | None = None  # of its lists in the app's own order
+    share: Floats | None = None  # of its lists in the app's own order, or a mixture
     own: Ints | None = None  # rank of each row in the app's own order; -1: unknown
     expected: Floats | None = None  # expected weight of each row in the learner's list
     predictions: Floats | None = None  # outside prediction of each row's feedback, on any scale; NaN: missing
@@ -367,13 +367,14 @@ def _holdout(
     if arm.null_count() == len(frame):
         return None, None, None, None
     if (wrong := ~arm.is_in(ARMS).fill_null(value=True)).any():
-        raise source.fault(int(wrong.arg_max() or 0), "arm", "must be 'learner' or 'own'")
+        raise source.fault(int(wrong.arg_max() or 0), "arm", "must be 'learner' or 'own', or 'unmixed' or 'mixed'")
     known = arm.is_not_null().to_numpy()
     for name in ("share", "own", "expected", "propensity"):
         if (missing := known & frame[name].is_null().to_numpy()).any():
             raise source.fault(int(np.argmax(missing)), name, "is missing, though the decision has an arm")
     own = _per_row(frame["own"], lengths, source)
-    arms: Ints = np.where(known, (arm == ARMS[1]).fill_null(value=False).to_numpy().astype(np.int64), -1)
+    codes = {name: n for n, name in enumerate(ARMS)}
+    arms: Ints = np.array([codes.get(name, -1) for name in arm.to_list()], np.int64)
     share, expected = frame["share"].fill_null(np.nan).to_numpy(), _per_row(frame["expected"], lengths, source)
     return arms, share, np.where(np.isnan(own), -1, own).astype(np.int64), expected
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from peekrank._jit import kernel
 from peekrank._util.text import excerpt
-from peekrank.evaluation.log import Log, Source
+from peekrank.evaluation.log import ARMS, Log, Source
 from peekrank.types import Ints
 
 _HEAVIEST = 1e6  # weight of a position
@@ -102,7 +102,8 @@ def checked(log: Log, source: Source) -> Log:
         raise source.fault(owner(misplaced), "own", what)
     reject(within & ~(np.abs(log.expected) <= _HEAVIEST), "expected", lambda row: (
         f"of {named(row)}: must be a number up to {_HEAVIEST:g}"))  # fmt: skip
-    unseen = within & (propensity < np.repeat(np.nan_to_num(log.share), lengths) - _SUM)
+    whole = np.repeat((log.arms >= 0) & (log.arms < ARMS.index("unmixed")), lengths)
+    unseen = whole & (propensity < np.repeat(np.nan_to_num(log.share), lengths) - _SUM)
     reject(unseen & (log.own < np.repeat(log.k, lengths)), "propensity", lambda row: (
         f"{propensity[row]:g} of {named(row)}: must be at least the share of the app's own order"))  # fmt: skip
     reject(within & (propensity == 0) & (log.expected != 0), "expected", lambda row: (

@@ -35,6 +35,8 @@ from peekrank.types import Floats
 HELD = HoldoutConfig(0.25)
 SLOTS = tuple(replace(slot, holdout=HELD, sticky=40.0) for slot in (HOME, FEATURES, REGISTRY, CLICKS, SCORED))
 LIKED = {"a": 0.9, "b": 0.7, "c": 0.4, "d": 0.2, "e": 0.1}
+MIXED = HoldoutConfig(0.25, mode="union")
+MIXTURES = tuple(replace(slot, holdout=MIXED) for slot in (SLOTS[0], SLOTS[1], SLOTS[4]))
 RULED = replace(
     HOME,
     holdout=HELD,
@@ -78,7 +80,11 @@ def records(it: Service, slot: str) -> list[Ranked]:
     return [body for body in bodies if isinstance(body, Ranked)]
 
 
-@pytest.mark.parametrize("slot", [*SLOTS, RULED], ids=lambda slot: f"{slot.name}{'-ruled' * (slot is RULED)}")
+def named(slot: SlotConfig) -> str:
+    return f"{slot.name}{'-ruled' * (slot.rules.leash is not None)}-{slot.holdout.mode}"
+
+
+@pytest.mark.parametrize("slot", [*SLOTS, *MIXTURES, RULED], ids=named)
 def test_replay_and_audit_are_equal_and_the_log_has_the_same_verdict(slot: SlotConfig, tmp_path: Path) -> None:
     it, clock = service(tmp_path, slot, snapshot_every=100)
     if slot.name == "shop":
@@ -106,9 +112,10 @@ def test_replay_and_audit_are_equal_and_the_log_has_the_same_verdict(slot: SlotC
         verdict = holdout_of_log(one.select(np.arange(len(one.k)) < len(closed.k)))
         assert verdict is not None
         assert (verdict.lists, verdict.held) == (told.lists, told.held)
-        assert told.two_samples is not None
+        assert (told.two_samples is None) == (slot.holdout is MIXED)
         for part, reply in ((verdict.difference, told.difference), (verdict.two_samples, told.two_samples)):
-            np.testing.assert_allclose(part, (reply.mean, reply.low, reply.high), rtol=1e-9)
+            if reply is not None:
+                np.testing.assert_allclose(part, (reply.mean, reply.low, reply.high), rtol=1e-9)
     it.close()
     assert all(audit.passed for audit in audit_slots(it._store))
     resumed, _ = service(tmp_path, slot, snapshot_every=100)
@@ -116,7 +123,7 @@ def test_replay_and_audit_are_equal_and_the_log_has_the_same_verdict(slot: SlotC
     resumed.close()
 
 
-@pytest.mark.parametrize("slot", [replace(one, sticky=0.0) for one in (*SLOTS, RULED)], ids=lambda slot: slot.name)
+@pytest.mark.parametrize("slot", [replace(one, sticky=0.0) for one in (*SLOTS, *MIXTURES, RULED)], ids=named)
 def test_propensities_are_those_of_both_kinds_of_lists(
     slot: SlotConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -134,7 +141,8 @@ def test_propensities_are_those_of_both_kinds_of_lists(
             state.open.records = it._store.event_records
 
             def fill(_key: int, _number: int, out: Floats, u: float = u, arm: float = arm) -> None:
-                out[:-1], out[-1] = u, arm
+                out[:] = u
+                out[-2 if slot.holdout.mode == "union" else -1] = arm
 
             monkeypatch.setattr(state, "_fill_uniforms", fill)
             taker = Slot(state, it.config.limits)
@@ -239,6 +247,8 @@ def test_the_own_order_is_the_baseline_or_the_configured_one_or_that_of_the_call
         ("holdout = 0.7", "share from 0 to 0.5"),
         ("holdout = { part = 0.1 }", "unknown"),
         ("holdout = 0.1\nmode = 'shadow'", "remove mode"),
+        ("holdout = { share = 0.1, mode = 'mixed' }", "must be 'whole' or 'union'"),
+        ("holdout = { share = 0.1, mode = 'union' }\n[slots.home.rules]\nleash = 0.1", "mixtures obey no pins"),
         ("holdout = 0.1\nlearner = 'thompson'", "thompson cannot have a holdout"),
         ("sticky = '1 week'", "must be a time"),
         ("alpha = 0.0", "must be a probability between 0 and 1"),
@@ -274,6 +284,34 @@ def test_a_holdout_finds_the_better_order(tmp_path: Path) -> None:
     assert wider.difference.low < told.difference.low < told.difference.high < wider.difference.high
     assert "(99.5 %:" in wider.verdict
     again.close()
+
+
+def test_mixtures_obey_no_pins_and_plain_means_are_those_of_whole_lists(tmp_path: Path) -> None:
+    def live(it: Service, clock: SetClock) -> None:
+        for n in range(40):
+            clock.now += 1
+            reply = it.rank("home", RankRequest(items=list("dcba")))
+            it.feedback(reply.event_id, FeedbackRequest([float(n % 2)] * 2))
+
+    it, clock = service(tmp_path, holdout=HELD)
+    live(it, clock)
+    it.close()
+    it, clock = service(tmp_path, holdout=MIXED)
+    clock.now += 100
+    with pytest.raises(Problem, match="obey no pins"):
+        it.rank("home", RankRequest(items=list("dcba"), pins={1: "a"}))
+    live(it, clock)
+    told = it.slot("home").holdout
+    assert told is not None
+    assert told.two_samples is not None
+    assert (told.lists, told.two_samples.n, told.mode, told.agrees) == (80, 40, "union", True)
+    mixed = {body.ranking for body in records(it, "home") if body.mixture and body.held}
+    assert len(mixed) > 1
+    log = export_log(it._store, "home")
+    verdict = holdout_of_log(log)
+    assert verdict is not None
+    assert (verdict.lists, verdict.plain) == (80, 40)
+    it.close()
 
 
 def test_the_value_of_a_log_counts_each_visitor_once(tmp_path: Path) -> None:

@@ -410,9 +410,9 @@ class Holdout(Reply, frozen=True):
     Both intervals are valid at every look, and hold together with the stated probability.
     """
 
-    share: Annotated[float, described("Share of new lists that show the app's own order.")]
+    share: Annotated[float, described("Share of new lists that show the app's own order, or mix it.")]
     lists: Annotated[int, described("Lists whose feedback is final and in the analysis, with all answers.")]
-    held: Annotated[int, described("Of these, lists in the app's own order.")]
+    held: Annotated[int, described("Of these, lists in the app's own order, or mixed.")]
     better: Literal["learner", "own", "undecided"]
     verdict: Annotated[str, described("The result in words.")]
     alpha: Annotated[float, described("Probability that either interval is ever wrong.")] = 0.05
@@ -422,7 +422,9 @@ class Holdout(Reply, frozen=True):
     ] = None
     two_samples: Annotated[
         Interval | None,
-        described("The same from the plain means of both kinds of lists, which needs no assumption."),
+        described(
+            "The same from the plain means of both kinds of lists, which needs no assumption. null for mixtures."
+        ),
     ] = None
     agrees: Annotated[
         bool, described("Whether the two intervals overlap. If not, answers probably depend on the position.")
@@ -430,6 +432,9 @@ class Holdout(Reply, frozen=True):
     remaining: Annotated[
         int | None, described("Further lists that a verdict is likely to need, or null if unknown or decided.")
     ] = None
+    mode: Annotated[
+        Literal["whole", "union"], described("Whether the share shows the own order, or mixes both orders.")
+    ] = "whole"
 
 
 class Alarm(Reply, frozen=True):

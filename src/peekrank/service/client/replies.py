@@ -161,6 +161,7 @@ class Holdout:
     two_samples: Interval | None = None
     agrees: bool = True
     remaining: int | None = None
+    mode: str = "whole"
 
 
 @dataclass(frozen=True, slots=True)

@@ -137,7 +137,8 @@ class SlotConfig:
     holdout: Annotated[
         HoldoutConfig,
         "Share of the lists, such as `0.05`, that show the app's own order: the call's `baseline`, or else its "
-        "items by score or as listed. `{ share = 0.05, order = [...] }` sets the order here.",
+        "items by score or as listed. `{ share = 0.05, order = [...] }` sets the order here. With "
+        '`{ share = 0.1, mode = "union" }`, these lists mix items from the first k of both orders.',
     ] = NO_HOLDOUT
     alpha: Annotated[
         float,
@@ -321,7 +322,7 @@ def _slot(document: Document, name: str) -> SlotConfig:
     check_slot_rules(document, (*path, "rules"), slot.rules, slot.learner_object, slot.k)
     if slot.holdout.share:
         learner, (_, high), shadow = slot.learner_object, slot.grade_range, slot.mode == "shadow"
-        check_holdout(document, (*path, "holdout"), learner, high, shadow=shadow)
+        check_holdout(document, (*path, "holdout"), slot.holdout, slot.rules, learner, high, shadow=shadow)
     _check_window(document, path, slot)
     _check_feedback(document, path, slot)
     if slot.compare is not None:

@@ -201,7 +201,7 @@ def _record(state: SlotState, event: Event, times: dict[str, int]) -> dict[str, 
         own = np.empty(len(rows), np.int64)
         own[np.searchsorted(rows, read_numbers(body.baseline))] = np.arange(len(rows))
         record |= {
-            "arm": ARMS[body.held],
+            "arm": ARMS[2 * body.mixture + body.held],
             "share": body.share,
             "own": own[listed].tolist(),
             "expected": read_floats(body.expected)[listed].tolist(),

@@ -13,16 +13,25 @@ from typing import cast
 import numpy as np
 from msgspec import Struct
 
+from peekrank.engine import Agent
 from peekrank.engine.ruled import top_weights
 from peekrank.engine.rules import measure_of
-from peekrank.evaluation.holdout import MAX_VISITS, Gains, HoldoutEvidence, HoldoutVerdict, make_gains
+from peekrank.evaluation.holdout import (
+    MAX_VISITS,
+    Gains,
+    HoldoutEvidence,
+    HoldoutVerdict,
+    make_gains,
+    mix_orders,
+)
 from peekrank.kernels.confidence import Bound, Interval
 from peekrank.service.api import messages
 from peekrank.service.config import SlotConfig
+from peekrank.service.config.holdout import HoldoutConfig
 from peekrank.service.core.clock import SECOND
 from peekrank.service.core.open_events import Event
 from peekrank.service.event_log.records import Ranked, read_floats, read_numbers
-from peekrank.types import Floats, LinearMeasure
+from peekrank.types import Decision, Floats, Ints, LinearMeasure
 
 _MAX_PENDING = 20_000
 
@@ -42,6 +51,7 @@ class Cluster(Struct, array_like=True):
     propensities: bytes = b""
     n: int = 0  # items of the list
     visits: list[tuple[list[int | str], list[float]]] = []  # items seen, and gains
+    mixture: bool = False
 
 
 class HoldoutSnapshot(Struct, array_like=True):
@@ -84,7 +94,7 @@ class SlotHoldout:
         if not body.share or number % self._stride:
             return
         ends = time + int(config.sticky * SECOND) if body.visitor else 0
-        self._pending[number] = Cluster(number, ends, 1, body.share, body.held)
+        self._pending[number] = Cluster(number, ends, 1, body.share, body.held, mixture=body.mixture)
         if len(self._pending) > _MAX_PENDING:
             self._stride *= 2
             self._pending = {n: one for n, one in self._pending.items() if n % self._stride == 0}
@@ -150,7 +160,10 @@ class SlotHoldout:
         ]
         weights = top_weights(self._measure, cluster.n, cluster.k)
         difference, propensity = read_floats(cluster.difference), read_floats(cluster.propensities)
-        self.evidence.observe(names, difference, propensity, weights, cluster.share, visits, held=cluster.held)
+        self.evidence.observe(
+            names, difference, propensity, weights, cluster.share, visits,
+            held=cluster.held, mixture=cluster.mixture,
+        )  # fmt: skip
 
     def _name(self, number: int) -> str:
         return str(number) if self._name_of is None else self._name_of(number)
@@ -192,6 +205,43 @@ class SlotHoldout:
         return holdout
 
 
+def with_holdout(
+    agent: Agent, request: Ranked, decision: Decision, own: Ints, expected: Floats, uniform: float, *, held: bool
+) -> Decision:
+    """Return a list of a slot with a holdout, with the propensities over both kinds of lists.
+
+    Parameters
+    ----------
+    agent
+        The agent, which made a decision about the list.
+    request
+        The record, which says whether the share mixes both orders.
+    decision
+        The decision.
+    own
+        The app's own order.
+    expected
+        Expected weight of each item in the learner's lists.
+    uniform
+        A uniform for a mixture.
+    held
+        Whether the list is of the share of the holdout.
+    """
+    index: Ints = own if decision.items is None else np.searchsorted(decision.items, own)
+    k, propensities = min(request.k, len(own)), (1 - request.share) * np.asarray(decision.propensities)
+    if request.mixture:
+        weights = top_weights(measure_of(agent.learner), len(own), k)
+        index, mixed = mix_orders(expected, index, weights, uniform)
+        own = index if decision.items is None else decision.items[index]
+        propensities += request.share * mixed
+    else:
+        propensities[index[:k]] += request.share
+    explored = decision.token[0]
+    decision = agent.override(decision, own if held else decision.ranking, np.minimum(propensities, 1.0))
+    decision.token[0] = 0.0 if held else explored
+    return decision
+
+
 def _gains(config: SlotConfig, measure: object) -> Gains:
     """Return the gains of the slot's grades. A measure without them has no holdout."""
     low, high = config.grade_range
@@ -209,17 +259,17 @@ def _changing(evidence: HoldoutEvidence) -> list[Floats]:
     return [evidence.overall, evidence.totals, *(part for bound in bounds for part in parts(bound))]
 
 
-def holdout_reply(holdout: SlotHoldout, share: float) -> messages.Holdout | None:
+def holdout_reply(holdout: SlotHoldout, config: HoldoutConfig) -> messages.Holdout | None:
     """Describe a holdout, unless the slot has none and had none."""
     verdict = holdout.verdict()
-    if not (share or verdict.lists):
+    if not (config.share or verdict.lists):
         return None
     estimate, plain = (
-        messages.Interval(part.estimate, part.low, part.high, verdict.lists) if verdict.lists else None
-        for part in (verdict.difference, verdict.two_samples)
+        messages.Interval(part.estimate, part.low, part.high, lists) if lists else None
+        for part, lists in ((verdict.difference, verdict.lists), (verdict.two_samples, verdict.plain))
     )
     return messages.Holdout(
-        share,
+        config.share,
         verdict.lists,
         verdict.held,
         verdict.better,
@@ -229,4 +279,5 @@ def holdout_reply(holdout: SlotHoldout, share: float) -> messages.Holdout | None
         plain,
         agrees=verdict.agrees,
         remaining=verdict.remaining,
+        mode=config.mode,
     )

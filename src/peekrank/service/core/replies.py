@@ -103,7 +103,7 @@ def slot_reply(state: SlotState) -> SlotReply:
         value=state.monitor.value(),
         members=members(state),
         comparison=comparison_reply(config, state.comparison),
-        holdout=holdout_reply(state.holdout, config.holdout.share),
+        holdout=holdout_reply(state.holdout, config.holdout),
         alarms=alarms(state),
         minutes=minutes,
     )

@@ -26,7 +26,7 @@ from peekrank.service.core.activity import Activity, Responses, no_activity
 from peekrank.service.core.agents import agent_rules, identity, new_agent
 from peekrank.service.core.clock import SECOND
 from peekrank.service.core.events import State, Trigger, aggregate, step, unpack_grades
-from peekrank.service.core.holdout import SlotHoldout
+from peekrank.service.core.holdout import SlotHoldout, with_holdout
 from peekrank.service.core.items import Items
 from peekrank.service.core.monitor import ClosedEvent, SlotMonitor
 from peekrank.service.core.open_events import Event, OpenEvents
@@ -198,9 +198,9 @@ class SlotState:
         agent, arranged = self.agent, self._arranged(request)
         stay = self.stays.current(request, self.time, arranged)
         if stay is not None:  # a repeated list is no new draw
-            request = replace(request, share=0.0, baseline=b"")
+            request = replace(request, share=0.0, baseline=b"", mixture=False)
         n = agent.n_uniforms(len(chosen) if chosen is not None else None)
-        uniforms = np.empty(n + (request.share > 0))
+        uniforms = np.empty(n + (request.share > 0) + request.mixture)
         self._fill_uniforms(self.key, self.activity.counts.n_ranked, uniforms)
         features = b""
         if X is not None and rows is not None:
@@ -222,24 +222,14 @@ class SlotState:
         if stay is not None:
             request, decision = self._repeat(stay, request, decision, rows)
         elif expected is not None:
-            held = bool(uniforms[-1] < request.share)
-            decision = self._with_holdout(request, decision, rows, held=held)
+            held = bool(uniforms[n] < request.share)
+            own, uniform = self._baseline(request, rows), float(uniforms[-1])
+            decision = with_holdout(agent, request, decision, own, expected, uniform, held=held)
             in_order = expected if rows is None else expected[np.argsort(rows)]
             request = replace(request, held=held, expected=in_order.tobytes())
         elif request.baseline:
             decision = agent.override(decision, self._baseline(request, rows))
         return _Ranking(ranked(request, decision, rows), decision.round, features, arranged)
-
-    def _with_holdout(self, request: Ranked, decision: Decision, rows: Ints | None, *, held: bool) -> Decision:
-        """Return the app's own order or the learner's list, with the propensities over both."""
-        own, agent = self._baseline(request, rows), self.agent
-        top = own[: min(request.k, len(own))]
-        propensities = (1 - request.share) * np.asarray(decision.propensities)
-        propensities[top if decision.items is None else np.searchsorted(decision.items, top)] += request.share
-        explored = decision.token[0]
-        decision = agent.override(decision, own if held else decision.ranking, np.minimum(propensities, 1.0))
-        decision.token[0] = 0.0 if held else explored
-        return decision
 
     def _repeat(
         self, stay: Stay, request: Ranked, decision: Decision, rows: Ints | None

@@ -197,7 +197,11 @@ class Slot:
         state, holdout = self.state, self.state.config.holdout
         if not holdout.share:
             return
-        body.share = holdout.share
+        body.share, body.mixture = holdout.share, holdout.mode == "union"
+        if body.mixture and body.pins:
+            raise problems.invalid(
+                "pins: the slot's holdout mixes two orders, and mixtures obey no pins", "$.pins"
+            )
         if request.baseline is not None:
             self._set_baseline(body, request.baseline)
         elif holdout.order:

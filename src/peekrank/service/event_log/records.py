@@ -85,6 +85,7 @@ class Ranked(Struct, array_like=True):
     version: int = -1  # of the scores; -1 if the call had none
     other: bytes = b""  # uint32, the second order of a comparison, as indices into `names`, which have the first
     exposure: bytes = b""  # float64, probability that each item of a comparison is looked at, for clicks
+    mixture: bool = False  # whether the share of a holdout mixes the baseline with the learner's order
 
     @property
     def explored(self) -> bool:
