@@ -7,7 +7,7 @@ The slots have every feature: rules, holdouts, visitors, comparisons, rerank cal
 go, and reloads of the configuration. A process runs the service, and writes down every acknowledged call until
 SIGKILL ends it. The script then replays the log. Every acknowledged ranking and feedback must be there, unchanged,
 and the audit must find rankings and snapshots equal. Ten kills share a log, so that each starts from the remains
-of the others. Every tenth kill happens while the service still reads its log.
+of the others. Every tenth kill happens while the service still reads its log. Events rest after a few rankings.
 
 Each service is a fork of a process that has compiled all kernels, and has no threads then.
 """
@@ -36,6 +36,7 @@ from peekrank.service.api.problems import Problem
 from peekrank.service.config import Config, StoreConfig
 from peekrank.service.config.file import Document
 from peekrank.service.config.model import parse_config
+from peekrank.service.core import open_events
 from peekrank.service.core.audit import audit_slots
 from peekrank.service.core.replies import event_reply, names_of
 from peekrank.service.core.rerank import Rerank, Texts, TraceFeedback
@@ -46,6 +47,7 @@ from peekrank.service.event_log.open import open_log
 
 CALLERS = 8
 SHARED = 10  # kills of a log
+AWAKE = 300  # rankings after which an event rests; more than a batch of calls
 LIFETIME = 60.0  # seconds after which a service ends by itself, which is a failure
 ITEMS = tuple(f"item-{n}" for n in range(10))
 SLOTS = """
@@ -408,6 +410,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--nursery", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
+    open_events.AWAKE = AWAKE
     if options.nursery:
         nurse(options.nursery, options.synchronous)
         return 0

@@ -4,9 +4,10 @@
     python scripts/flips.py --flips 50 --seed 1
 
 The script writes three logs: of a service that was stopped, of one that was killed, with its write-ahead log,
-and of one that deletes old records. Then it flips one bit of a copy, anywhere in the files, and starts a service.
-The service may refuse to start, or must have the same state and return the same rankings and answers for every
-confirmed event. For an event that it cannot read, it must name the damaged record.
+and of one that deletes old records. Most open events rest. Then it flips one bit of a copy, anywhere in the files,
+and starts a service. The service may refuse to start, or must have the same state and return the same rankings and
+answers for every confirmed event. For an event that it cannot read, it must name the damaged record. When the time
+of all events is up, it must still take calls.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from structlog.testing import capture_logs
 from peekrank.service.api.messages import FeedbackRequest, Item, ItemsRequest, RankRequest
 from peekrank.service.api.problems import Problem
 from peekrank.service.config import Config, SlotConfig, StoreConfig
+from peekrank.service.core import open_events
 from peekrank.service.core.service import Service
 from peekrank.service.core.snapshots import take_snapshot
 
@@ -38,6 +40,7 @@ SLOTS = (
     SlotConfig("search", learner="rtopkf", features=2, max_list_length=5, k=1, feedback_window=30.0, seed=3),
 )
 SNAPSHOT_EVERY = 150  # records
+AWAKE = 3  # rankings after which an event rests
 Served = dict[str, Any]  # what a service returns, by the event, or the state, by the slot
 
 
@@ -138,13 +141,19 @@ def flip(log: Log, folder: Path, rng: random.Random) -> str:
 def try_start(log: Log, folder: Path) -> Outcome:
     """Start a service on the files, and compare what it serves."""
     config = log.config.__class__(SLOTS, store=StoreConfig(str(folder / "log.db"), snapshot_every=10**6))
-    service = Service(config, clock=lambda: log.now)
+    now = log.now
+    service = Service(config, clock=lambda: now)
     try:
         service.start()
     except (OSError, ValueError) as error:
         return Outcome("refused", str(error))
     try:
         served = serve(service, log.requests)
+        now += 1000
+        service.close_due_events()
+        service.rank("home", RankRequest())
+    except Problem as problem:
+        return Outcome("wrong", f"the service has stopped: {problem.detail}")
     finally:
         service.close()
     different = [key for key, value in log.served.items() if served.get(key) != value and "again" not in key]
@@ -194,6 +203,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--flips", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args(arguments)
+    open_events.AWAKE = AWAKE
     rng, begin = random.Random(options.seed), time.perf_counter()  # noqa: S311 - not a secret
     with tempfile.TemporaryDirectory(prefix="flips-") as folder, capture_logs():
         counts, wrong = try_flips(Path(folder), options.flips, rng)

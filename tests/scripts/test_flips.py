@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from helpers.scripts import load_script
+from peekrank.service.core import open_events
 from peekrank.service.event_log import sqlite, sqlite_checks
 
 flips = load_script("flips")
@@ -14,7 +15,8 @@ flips = load_script("flips")
 
 @pytest.mark.slow
 @pytest.mark.service
-def test_flips_are_noticed_or_harmless(tmp_path: Path) -> None:
+def test_flips_are_noticed_or_harmless(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(open_events, "AWAKE", flips.AWAKE)
     counts, wrong = flips.try_flips(tmp_path, 40, flips.random.Random(5))
     assert wrong == []
     assert counts["equal"] + counts["refused"] + counts["reported"] == 40

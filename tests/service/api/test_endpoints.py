@@ -14,7 +14,7 @@ import pytest
 
 from helpers.asgi import Caller
 from helpers.running import config
-from peekrank.service.api.codec import LINES
+from peekrank.service.api.codec import JSON, LINES
 from peekrank.service.api.endpoints import application
 from peekrank.service.api.keys import Key, Keys, new_key
 from peekrank.service.api.limits import MAX_BODY, MAX_LINES
@@ -177,6 +177,14 @@ def test_bad_bodies_are_problems(call: Caller) -> None:
     for content, status, kind, detail in BAD_BODIES:
         reply = call("POST", "/v1/slots/home/rank", content=content, headers={"content-type": "application/json"})
         assert detail in problem(reply, status, kind)
+
+
+def test_messages_quote_no_long_values(call: Caller) -> None:
+    for path, kind, field in (("/v1/rerank", JSON, "return_text"), ("/v1/batch", LINES, "call")):
+        body = json.dumps({"query": "q", field: "x" * 5000})
+        reply = call("POST", path, content=body, headers={"content-type": kind})
+        assert "xxx..." in reply.text
+        assert len(reply.content) < 1500
 
 
 def test_a_body_without_a_length_is_not_read_beyond_the_limit(call: Caller) -> None:

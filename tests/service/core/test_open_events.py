@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -10,6 +13,7 @@ from helpers.services import SetClock, service
 from helpers.traffic import ALL, live, put_some
 from peekrank.service.api.messages import EventReply, FeedbackRequest, RankRequest
 from peekrank.service.api.problems import Problem
+from peekrank.service.api.structured_logging import configure_logging
 from peekrank.service.core import open_events
 from peekrank.service.core.audit import audit_slots
 from peekrank.service.core.export import export_log
@@ -18,6 +22,7 @@ from peekrank.service.core.slot_state import SlotState
 from peekrank.service.core.snapshots import restore, take_snapshot
 from peekrank.service.event_log.open import open_log
 from peekrank.service.event_log.records import Record
+from peekrank.service.event_log.sqlite_checks import SLOT
 
 
 def visits(folder: Path) -> tuple[list[Record], list[EventReply]]:
@@ -114,3 +119,50 @@ def test_a_damaged_record_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert (error.value.status, error.value.kind) == (503, "store")
     assert it.feedback("e1", FeedbackRequest([1])).learned
     it.close()
+
+
+@pytest.mark.parametrize("change", ["body = CAST(body || X'00' AS BLOB)", "event = 'other'"])
+def test_an_event_whose_record_is_damaged_stays_open(
+    change: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(open_events, "AWAKE", 1)
+    it, clock = service(tmp_path, snapshot_every=3)
+    for n in range(6):
+        it.rank("home", RankRequest(event_id=f"e{n}"))
+    it.close()
+    with closing(sqlite3.connect(tmp_path / "log.db")) as log:
+        log.execute(f"UPDATE log SET {change} WHERE event = 'e1'")  # noqa: S608
+        log.commit()
+    for _ in range(2):
+        configure_logging("error", messages := io.StringIO())
+        with Service(it.config, clock=clock) as again:
+            clock.now += 200
+            again.close_due_events()
+            again.close_due_events()
+            assert messages.getvalue().count("event 'e1' stays open") == 1
+            assert "record 3 of slot 'home' is" in messages.getvalue()
+            assert list(again._manager.slots["home"].state.open) == ["e1"]
+            assert again.event("e0").state == "expired"
+            assert again.rank("home", RankRequest()).ranking
+            assert again.ready()
+
+
+def test_records_of_events_that_rest_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are needed by a start from the last snapshot but one, and by audits."""
+    monkeypatch.setattr(open_events, "AWAKE", 1)
+    it, clock = service(tmp_path, snapshot_every=10, retention=100.0)
+    for n in range(40):
+        clock.now += 20
+        it.rank("home", RankRequest(event_id=f"e{n}"))
+    it.close()
+    path = tmp_path / "log.db"
+    store = open_log(str(path))
+    newest, older = (snapshot.number for snapshot in store.snapshots("home"))
+    assert 0 < store.heads()["home"].deleted < older - 5
+    assert all(audit.passed for audit in audit_slots(store))
+    store.close()
+    with closing(sqlite3.connect(path)) as log:
+        log.execute("DELETE FROM snapshots WHERE id = ?", (SLOT + newest,))
+        log.commit()
+    with Service(it.config, clock=clock) as again:
+        assert again.rank("home", RankRequest()).ranking

@@ -11,6 +11,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from peekrank._util.text import excerpt
 from peekrank.service.api import problems
 from peekrank.service.api.limits import MAX_ID
 from peekrank.service.api.messages import ProblemReply
@@ -20,6 +21,7 @@ JSON = "application/json"
 PROBLEM = "application/problem+json"
 LINES = "application/x-ndjson"
 SECONDS = 10.0  # time limit for a body
+_LONGEST = 200  # characters of a reason
 
 _ERROR = re.compile(r"^(?P<reason>.*?)(?: - at `(?P<where>[^`]*)`)?$", re.S)
 _UNKNOWN = re.compile(r"Object contains unknown field `(?P<name>.*)`", re.S)
@@ -93,6 +95,8 @@ def _as_problem(message: str, into: Any) -> Problem:
             f"Expected a name of 1 to {MAX_ID} characters. Names of events and slots consist of letters, digits "
             "and . _ : ~ -, and start with a letter or digit. Names of items must not contain control characters"
         )
+    else:
+        reason = excerpt(reason, _LONGEST)  # it may quote a value
     return problems.invalid(f"{where}: {reason}" if where else reason, where)
 
 

@@ -14,6 +14,7 @@ from typing import cast
 from msgspec import Struct, structs
 
 from peekrank.service.core.events import State
+from peekrank.service.event_log.chain import DamagedError
 from peekrank.service.event_log.records import Ranked, Record, decode
 
 AWAKE = 10_000  # rankings after which an event rests; more than a batch of commands, which are not in the log yet
@@ -72,6 +73,7 @@ class OpenEvents(OrderedDict[str, Event]):
         super().__init__((event.id, event) for event in events)
         self._slot = slot
         self.records: Callable[[str], Sequence[Record]] = lambda _: ()  # of an event, in the log
+        self.damaged: set[str] = set()  # ids of events that cannot be closed
         self._awake: deque[tuple[int, str]] = deque()  # round and id of the newest events, in order
         for event in self.values():
             if event.rests:
@@ -88,6 +90,10 @@ class OpenEvents(OrderedDict[str, Event]):
             old = self.get(event_id)
             if old is not None and old.round == number:
                 rest(old)
+
+    def oldest(self) -> Event | None:
+        """Return the first event that can be closed."""
+        return next((event for event in self.values() if event.id not in self.damaged), None)
 
     def clear(self) -> None:
         """Drop all events."""
@@ -114,4 +120,4 @@ class OpenEvents(OrderedDict[str, Event]):
         for record in self.records(event.id):
             if (record.slot, record.number) == (self._slot, event.number):
                 return cast("Ranked", decode(record))
-        raise ValueError(f"record {event.number} of slot {self._slot!r}, of event {event.id!r}, is not in the log")
+        raise DamagedError(f"record {event.number} of slot {self._slot!r} is not in the log")

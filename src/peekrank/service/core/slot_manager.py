@@ -22,7 +22,7 @@ from peekrank.service.core.reload import changes, check
 from peekrank.service.core.rerank import Texts, Traces
 from peekrank.service.core.slot_state import SlotState
 from peekrank.service.core.slots import Slot
-from peekrank.service.core.snapshots import catch_up, check_digest, replay, take_checked_snapshot
+from peekrank.service.core.snapshots import catch_up, check_digest, last_needless, replay, take_checked_snapshot
 from peekrank.service.event_log.chain import DamagedError
 from peekrank.service.event_log.records import ClockJump, Feedback, Ranked, Record, Settings, decode
 from peekrank.service.event_log.store import Store
@@ -138,7 +138,7 @@ class SlotManager:
 
     def idle(self) -> float:
         """Return the seconds until the next event is due, at most one."""
-        oldest = [(slot.state, next(iter(slot.state.open.values()), None)) for slot in self.slots.values()]
+        oldest = [(slot.state, slot.state.open.oldest()) for slot in self.slots.values()]
         deadlines = [state.deadline(event) for state, event in oldest if event is not None]
         seconds = (min(deadlines) - self._clock.now()) / SECOND if deadlines else _IDLE
         return min(_IDLE, max(0.0, seconds))
@@ -150,7 +150,11 @@ class SlotManager:
         for slot in self.slots.values():
             slot.now = now
             for event in slot.state.due(now):
-                slot.close(event)
+                try:
+                    slot.close(event)
+                except DamagedError as error:  # the others go on, and nothing is learned from this one
+                    slot.state.open.damaged.add(event)
+                    _log.error("log damaged", reason=str(error), action=f"event {event!r} stays open")
 
     def _write_jump(self, slots: dict[str, Slot], now: int) -> None:
         """Record a jump of the clock, so that no record counts as older because of it."""
@@ -249,7 +253,7 @@ class SlotManager:
             self._delete_old_records(slot)
 
     def _delete_old_records(self, slot: Slot) -> None:
-        """Delete records that are old enough and older than the last snapshot but one, if both are intact."""
+        """Delete old records that the last snapshot but one does not need, if both are intact."""
         state, retention = slot.state, self.config.store.retention
         snapshots = self._store.snapshots(state.slot) if retention else []
         if len(snapshots) < 2:
@@ -262,7 +266,7 @@ class SlotManager:
             return
         age = int(max(retention, state.config.feedback_window) * SECOND)
         before = state.time_before(self._clock.now(), age)
-        while self._store.delete_records(state.slot, snapshots[-1].number, before):
+        while self._store.delete_records(state.slot, last_needless(snapshots[-1]), before):
             pass
 
 

@@ -432,10 +432,7 @@ class SlotState:
 
     def due(self, now: int) -> Iterator[str]:
         """Yield the events whose feedback window is over. The caller closes each before it asks for the next."""
-        while self.open:
-            event = next(iter(self.open.values()))
-            if self.deadline(event) > now:
-                return
+        while (event := self.open.oldest()) is not None and self.deadline(event) <= now:
             yield event.id
 
     def deadline(self, event: Event) -> int:

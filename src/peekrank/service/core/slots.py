@@ -336,7 +336,8 @@ class Slot:
         return self._reply(event, effect)
 
     def close(self, event: str) -> None:
-        """Close an event whose feedback window is over."""
+        """Close an event whose feedback window is over. Raises DamagedError if its record is damaged."""
+        self.state.open.wake(event)
         self.write(event, Close())
 
     def _reply(self, event: Event, effect: Step, *, is_feedback: bool = True) -> EventReply:

@@ -143,6 +143,15 @@ def check_digest(snapshot: Snapshot) -> None:
         raise ValueError("the snapshot is damaged: its checksum does not match")
 
 
+def last_needless(snapshot: Snapshot) -> int:
+    """Return the number of the last record that replay from a snapshot does not read.
+
+    It reads those of the events that are open: they may rest.
+    """
+    saved: _SavedState = _DECODER.decode(snapshot.body)
+    return min((event.number - 1 for event in saved.open), default=snapshot.number)
+
+
 def usable_states(store: Store, slot: str) -> Iterator[SlotState | str]:
     """Yield the states from which replay can start, newest first, and why a snapshot cannot be used.
 
