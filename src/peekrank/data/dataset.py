@@ -266,7 +266,7 @@ def check_finite(data: Dataset, name: str) -> None:
         row = int(rows[0])
         field, value = "relevance", data.relevance[row]
     query = int(np.searchsorted(data.offsets, row, side="right")) - 1
-    location = f"query {data.query_name(query)}, document {row - data.offsets[query] + 1}"
+    location = f"query {excerpt(data.query_name(query))}, document {row - data.offsets[query] + 1}"
     raise ValueError(f"{name}: {location}: {field} is {value}: must be a number up to 3.4e38")
 
 
