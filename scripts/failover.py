@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 from helpers.postgresql import Server
 from peekrank.service.api.messages import FeedbackRequest, RankRequest
+from peekrank.service.api.structured_logging import configure_logging
 from peekrank.service.config import Config, SlotConfig, StoreConfig
 from peekrank.service.core.service import Service
 from peekrank.service.core.snapshots import replay, take_snapshot
@@ -45,7 +46,10 @@ def service(url: str) -> Service:
 
 def work(url: str, name: str) -> None:
     """Own the log, and print each event whose feedback was acknowledged."""
+    configure_logging("error")  # to standard error: the output is read
     with service(url) as owner:
+        while not owner.ready():  # the server may still hold the lock of the owner before
+            time.sleep(0.01)
         for n in range(1_000_000):
             event = f"{name}-{n}"
             reply = owner.rank("home", RankRequest(event_id=event))

@@ -160,7 +160,7 @@ def test_places_are_of_rerank_calls_only(tmp_path: Path) -> None:
     with running(tmp_path) as (_, call):
         call("POST", "/v1/slots/faq/rank", json={"event_id": "e", "items": ["a", "b"]})
         said = problem(call("PUT", "/v1/events/e/feedback", json={"grade": 1, "cited": [0]}), 422, "invalid")
-        assert "which only the lists of rerank calls have" in said
+        assert "which only lists of rerank calls have" in said
         assert call("PUT", "/v1/events/e/feedback", json={"grade": 1, "cited": ["a"]}).json()["grades"]["a"] == 1
         line = {"call": "feedback", "event_id": "e", "request": {"grade": 1, "cited": [{"text": "a"}]}}
         headers = {"content-type": "application/x-ndjson"}
