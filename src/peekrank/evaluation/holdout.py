@@ -15,7 +15,7 @@ from peekrank._jit import kernel
 from peekrank._util.text import pluralize
 from peekrank.engine.ruled import top_weights
 from peekrank.evaluation.comparison.designs import draw_set, fill_difference, fill_union, make_space
-from peekrank.evaluation.comparison.verdict import remaining_lists
+from peekrank.evaluation.comparison.verdict import describe_remaining, remaining_lists
 from peekrank.evaluation.log import ARMS, Log
 from peekrank.evaluation.supported_measures import by_items
 from peekrank.kernels.confidence import Interval, interval_of_mean, observe_tightly
@@ -86,8 +86,7 @@ class HoldoutVerdict(NamedTuple):
         counted = f"after {pluralize(self.lists, 'list')} with answers"
         if self.better == "undecided":
             text = f"Undecided: {self.measure} of the learner minus your order is {mean:.3g} ({ends}) {counted}."
-            if self.remaining is not None:
-                text += f" If that is right, about {self.remaining:,} more are needed."
+            text += describe_remaining(self.remaining)
         else:
             who = "The learner" if self.better == "learner" else "Your order"
             text = f"{who} is better: {self.measure} differs by {abs(mean):.3g} ({ends}) {counted}."

@@ -66,8 +66,7 @@ class Verdict(NamedTuple):
             text = (
                 f"Undecided: {self.measure} of {a} minus {b} is {self.difference:.3g} ({level}: {ends}) {counted}."
             )
-            if self.remaining is not None:
-                text += f" If that is right, about {self.remaining:,} more are needed."
+            text += describe_remaining(self.remaining)
         else:
             size, better = abs(self.difference), a if self.better == "a" else b
             low, high = sorted((abs(self.low), abs(self.high)))
@@ -80,8 +79,20 @@ class Verdict(NamedTuple):
 
 _ALARMS = {
     "A/B": " But the plain A/B value contradicts this: answers probably depend on the position.",
-    "positions": " But answers depend on the position: use clicks with their examination, or mode = 'coin'.",
+    "positions": " But answers depend on the position: use clicks with their examination, or the A/B value of "
+    "mode = 'coin'.",
 }
+
+
+def describe_remaining(lists: int | None) -> str:
+    """Say how many more lists are needed. The rule of thumb has no number beyond the one that it expected.
+
+    >>> describe_remaining(1)
+    ' If that is right, few more are needed.'
+    """
+    if lists is None:
+        return ""
+    return f" If that is right, {f'about {lists:,}' if lists > 1 else 'few'} more are needed."
 
 
 def remaining_lists(answered: int, difference: float, sd: float, spread: float) -> int | None:
