@@ -26,6 +26,7 @@ from peekrank.service.config.model import parse_config
 from peekrank.service.config.rules import RulesConfig
 from peekrank.service.core.audit import audit_slots
 from peekrank.service.core.export import export_log
+from peekrank.service.core.holdout import SlotHoldout
 from peekrank.service.core.service import Service
 from peekrank.service.core.slots import Slot
 from peekrank.service.core.snapshots import replay, restore, take_snapshot
@@ -311,6 +312,19 @@ def test_mixtures_obey_no_pins_and_plain_means_are_those_of_whole_lists(tmp_path
     verdict = holdout_of_log(log)
     assert verdict is not None
     assert (verdict.lists, verdict.plain) == (80, 40)
+    it.close()
+
+
+def test_snapshots_from_before_there_were_mixtures_can_be_restored(tmp_path: Path) -> None:
+    it, clock = service(tmp_path, SLOTS[0])
+    traffic(it, clock, 60)
+    holdout = it._manager.slots["home"].state.holdout
+    saved = holdout.snapshot()
+    assert saved is not None
+    arrays = list(saved.arrays)
+    arrays[3] = arrays[3][:-8]
+    again = SlotHoldout.restore(structs.replace(saved, arrays=arrays), SLOTS[0], None)
+    assert again.verdict() == holdout.verdict()
     it.close()
 
 

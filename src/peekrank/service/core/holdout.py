@@ -18,6 +18,8 @@ from peekrank.engine.ruled import top_weights
 from peekrank.engine.rules import measure_of
 from peekrank.evaluation.holdout import (
     MAX_VISITS,
+    PLAIN_VISITS,
+    VISITS,
     Gains,
     HoldoutEvidence,
     HoldoutVerdict,
@@ -201,7 +203,10 @@ class SlotHoldout:
         evidence.subjects = {name: n for n, name in enumerate(saved.subjects, 1)}
         evidence.sums, evidence.counts = (np.frombuffer(one).copy() for one in saved.arrays[:2])
         for part, array in zip(_changing(evidence), saved.arrays[2:], strict=True):
-            part[:] = np.frombuffer(array)
+            values = np.frombuffer(array)
+            if part is evidence.totals and len(values) == PLAIN_VISITS:  # from before there were mixtures
+                values = np.append(values, values[VISITS])
+            part[:] = values
         return holdout
 
 
