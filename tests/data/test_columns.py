@@ -95,7 +95,7 @@ def test_too_many_categories_and_other_choices_are_refused() -> None:
         made(SHOP, categories=["brend"])
     with pytest.raises(ValueError, match="has no column 'prize' for features: did you mean 'price'"):
         made(SHOP, features=["prize"])
-    with pytest.raises(ValueError, match="column 'sold' is a feature, and named as something else, too"):
+    with pytest.raises(ValueError, match="column 'sold' cannot be a feature: it has another use"):
         made(SHOP, features=["new", "sold"])
     with pytest.raises(ValueError, match="missing = 'zero': must be 'refuse' or 'median'"):
         made(SHOP, features=["new"], missing="zero")

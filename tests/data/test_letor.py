@@ -273,7 +273,7 @@ def test_a_pipe_is_read_too() -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        (b"query,rel,f1", "'query,rel,f1' looks like CSV: read it with pandas or polars"),
+        (b"query,rel,f1", "'query,rel,f1' looks like CSV: give the file a name that ends in .csv"),
         (b"x qid:1 1:2", "relevance 'x' is not a finite number; expected a line such as"),
         (b"nan qid:1 1:2", "relevance 'nan' is not a finite number"),
         (b"inf qid:1 1:2", "relevance 'inf' is not a finite number"),

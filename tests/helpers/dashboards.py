@@ -61,7 +61,8 @@ class BusyService:
         if slot != "home":
             return Details([], None, [], False, [])
         keys = ["vegan", "<b>bold</b>"]
-        return Details(standings(), key if key in keys else None, keys, True, days())
+        items = self.items(slot).items
+        return Details(standings(), key if key in keys else None, keys, True, days(), items[:100], len(items))
 
     def items(self, slot: str, *, after: str = "", limit: int = 100) -> ItemsReply:
         names = [*NAMES, *(f"item-{i:03}" for i in range(150))]

@@ -180,12 +180,17 @@ def test_what_is_no_number_or_no_column_is_refused_where_it_is_named(write: Writ
         ("a.csv", "x,r\n", "a.csv: has no rows"),
         ("a.csv", "", "a.csv: has no names of columns in its first line"),
         ("a.csv", 'x,r\n1,0\n"1,0\n2,0\n', r'a.csv, line 3: has a quote \("\) that no other closes'),
-        ("a.csv", "x;r\n1,5;0\n", "has '1,5', a decimal comma; write a point in row 1: must be numbers"),
+        ("a.csv", "x;r\n1,5;0\n", r"has '1,5' \(with a decimal comma: write a point\) in row 1: must be"),
         ("a.csv", 'x,r\n"1"2,0\n', "a.csv, line 2: is not CSV"),
         ("a.csv", "x,r\n1,-1\n", "relevance must be a number for every document, 0 or more; it is -1.0 in row 1"),
         ("a.jsonl", '{"x": 1, "r": 0}\n{"x": [1], "r": 0}\n', "column 'x' has a list in row 2: must be numbers"),
         ("a.jsonl", '{"x": 1, "r": 0}\n\n[1]\n', "a.jsonl, line 3: is a list: must be an object"),
         ("a.jsonl", '{"x": 1, "r": 0\n', "a.jsonl, line 1: is not JSON"),
+        (
+            "a.jsonl",
+            '{"x": 1, "r": 0}\n{"x": 1, "r": 0, "x": 2}\n',
+            r"line 2: is not JSON \(key 'x' occurs twice\)",
+        ),
         ("a.jsonl", '{"x": ' + "9" * 400 + ', "r": 0}\n', "column 'x' has a number of 1,329 bits in row 1"),
         ("a.jsonl", '{"x": "1", "r": 0}\n', "column 'x' has '1' in row 1: must be numbers"),
         ("a.jsonl", '{"x": 1, "r": true}\n{"x": 1}\n', "relevance must be .*; it is nan in row 2"),
@@ -210,6 +215,23 @@ def test_texts_that_are_not_whole_or_not_utf_8_are_refused(tmp_path: Path) -> No
     path.write_bytes(b"x,r\n1,0\n\xff,0\n")
     with pytest.raises(ValueError, match=r"a.csv, line 3: is not UTF-8 text: save the file as UTF-8"):
         read_table(path, TableOptions("r"))
+
+
+def test_a_log_and_a_table_without_features_are_noticed(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("q,item,position,propensity,clicked\n1,a,1,0.5,1\n1,b,2,0.5,0\n")
+    options = TableOptions("clicked", "q", "item")
+    with pytest.warns(
+        UserWarning, match="peekrank evaluate reads logs of what was shown, see docs/evaluation/log.md"
+    ) as noted:
+        read_table(path, options)
+    assert [str(one.message).split("'")[1] for one in noted] == ["position", "propensity"]
+    read_table(path, options._replace(columns=("position",)))
+    path.write_text("q,r\n1,a\n1,b\n")
+    with pytest.raises(
+        ValueError, match=r"a.csv: no column is left for features; texts can be named as categories"
+    ):
+        read_table(path, TableOptions(query="q", id="r"))
 
 
 def test_an_index_without_a_name_is_no_feature(tmp_path: Path) -> None:

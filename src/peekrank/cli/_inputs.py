@@ -39,11 +39,16 @@ def read_data(
         if features is not None or base is not None:
             raise ValueError(f"{file.name} is a table, whose features have names: choose them with --columns")
         if relevance and not table.relevance:
-            raise ValueError(f"{file.name} is a table: name its column with relevance, --relevance COLUMN")
+            use = (
+                "name its column with relevance, --relevance COLUMN, or see docs/evaluation/log.md if it is a log"
+            )
+            raise ValueError(f"{file.name} is a table: {use}")
         with transient_progress(f"reading {file.name}", DownloadColumn(), TransferSpeedColumn()) as progress:
             return read_table(file, table, tuple(columns), progress)
     if table != TableOptions():
-        raise ValueError(f"{file.name} is no table (.csv, .parquet, .jsonl), and takes no names of columns")
+        raise ValueError(
+            f"{file.name} is no table (.csv, .parquet, .jsonl): convert it to one to name its columns"
+        )
     if is_compact(file):
         opened = open_dataset(file)
         n_features, first = opened.features.shape[1], opened.about.base

@@ -238,7 +238,7 @@ class Table:
         number, _, value = token_text.partition(":")
         if stop == RELEVANCE:
             if re.search(r"[,;]", token_text):
-                return f"'{token_text}' looks like CSV: read it with pandas or polars, and use Dataset.of"
+                return f"'{token_text}' looks like CSV: give the file a name that ends in .csv"
             if not token_text.startswith("qid:"):
                 return f"relevance '{token_text}' is not a finite number; expected a line such as '{EXAMPLE}'"
             return f"relevance is missing before '{token_text}'; only `peekrank rank` accepts documents without it"

@@ -122,7 +122,9 @@ def _fit(parts: dict[str, Cells], choice: Choice, source: str) -> tuple[dict[str
     chosen = list(parts) if choice.features is None else list(dict.fromkeys(choice.features))
     for name in chosen:
         if name not in parts:
-            raise ValueError(f"{source}: column '{excerpt(name)}' is a feature, and named as something else, too")
+            raise ValueError(f"{source}: column '{excerpt(name)}' cannot be a feature: it has another use")
+    if not chosen:
+        raise ValueError(f"{source}: no column is left for features; texts can be named as categories")
     for name in choice.categories:
         if name not in chosen:
             raise ValueError(f"{source}: no feature '{excerpt(name)}' for categories: {suggest(name, chosen)}")

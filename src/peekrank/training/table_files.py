@@ -39,6 +39,7 @@ _MAX_COLUMNS = 1 << 16
 _CELLS = 1 << 19  # of a block: each takes up to 100 bytes
 _BLOCK = 1 << 20  # bytes
 _WHOLE = re.compile("0|[1-9][0-9]{0,17}")
+_LOGGED = re.compile("(logged_|logging_)?(propensit(y|ies)|position|rank)|pscore|shown", re.I)
 _COMMA = re.compile(r"-?[0-9.]*,[0-9]+")
 _MAX_NAMED = 5
 _INTEGERS = (pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt8, pl.UInt16, pl.UInt32)
@@ -223,7 +224,13 @@ class _Growing:
                 frame[name] = values
             else:
                 self._left_out[name] = "has no values"
-        if self._left_out and not self._wanted.only_named():
+        if self._wanted.only_named():
+            return frame
+        for name in filter(_LOGGED.fullmatch, frame):
+            if name not in self._wanted.roles():
+                what = "is a feature; peekrank evaluate reads logs of what was shown, see docs/evaluation/log.md"
+                warn(f"{self._file}: column '{excerpt(name)}' {what}", stacklevel=3)
+        if self._left_out:
             some = [f"'{excerpt(name)}' ({why})" for name, why in list(self._left_out.items())[:_MAX_NAMED]]
             more = f" and {len(self._left_out) - _MAX_NAMED:,} more" if len(self._left_out) > _MAX_NAMED else ""
             advice = "; --categories makes features of texts"
@@ -386,7 +393,7 @@ def _json_blocks(lines: Iterator[str], path: Path, table: _Growing) -> Iterator[
         if not line.strip():
             continue
         try:
-            row = read_json(line)
+            row = read_json(line, object_pairs_hook=_unique)
         except ValueError as error:
             raise ValueError(f"{file}, line {number:,}: is not JSON ({excerpt(str(error))})") from None
         if not isinstance(row, dict):
@@ -403,6 +410,16 @@ def _json_blocks(lines: Iterator[str], path: Path, table: _Growing) -> Iterator[
 def _json_block(rows: list[dict[str, Any]], names: Collection[str], table: _Growing) -> _Block:
     table.note(names)
     return _Block(len(rows), {name: [row.get(name) for row in rows] for name in names if table.wants(name)})
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object of JSON. Raises ValueError if a key occurs twice."""
+    row = dict(pairs)
+    if len(row) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"key '{excerpt(twice)}' occurs twice")
+    return row
 
 
 def _lines(file: BufferedReader, name: str, digest: Any) -> Iterator[str]:
@@ -434,7 +451,7 @@ def _check_names(header: list[str], file: str) -> None:
 
 
 def _shown_text(text: str) -> str:
-    hint = ", a decimal comma; write a point" if _COMMA.fullmatch(text.strip()) else ""
+    hint = " (with a decimal comma: write a point)" if _COMMA.fullmatch(text.strip()) else ""
     return f"'{excerpt(text)}'{hint}"
 
 

@@ -273,6 +273,19 @@ def test_keys_are_given_or_the_wording_of_the_query(tmp_path: Path) -> None:
                 assert all('keys = "given"' in problem(reply, 422, "invalid") for reply in given)
 
 
+@pytest.mark.parametrize(("keys", "body"), [("query", {"query": "hot drink"}), ("given", {"key": "hot drink"})])
+def test_the_board_finds_the_ranking_of_a_wording(tmp_path: Path, keys: str, body: dict[str, Any]) -> None:
+    with running(tmp_path, f'{PLAIN}keys = "{keys}"\n') as (service, call):
+        call("POST", "/v1/rerank", json=QUERY | body)
+        (hashed,) = service.details("faq").keys
+        for key in ("hot drink", " hot drink\n", hashed):
+            page = call("GET", "/dashboard/faq", params={"live": "no", "key": key}).text
+            assert "No list had" not in page
+            assert f"Current ranking for “{key}”" in page
+            assert f"<strong>{hashed}</strong>" in page
+        assert "No list had the key “tea”" in call("GET", "/dashboard/faq?live=no&key=tea").text
+
+
 @pytest.mark.parametrize(
     ("body", "reason"),
     [

@@ -88,3 +88,20 @@ def test_many_keys_are_not_listed_and_other_learners_have_no_reasons(tmp_path: P
     assert it.details("mix", "person-3").key == "person-3"
     assert it.details("home").standings == []
     it.close()
+
+
+def test_the_table_has_the_items_with_the_best_grades_of_all(tmp_path: Path) -> None:
+    names = [f"item-{n:04}" for n in range(1500)]
+    it, _ = service(tmp_path, replace(MIX, items=tuple(names)))
+    liked = []
+    for _ in range(20):
+        shown = it.rank("mix", RankRequest())
+        liked.append(shown.top_k[0])
+        it.feedback(shown.event_id, FeedbackRequest({shown.top_k[0]: 1, shown.top_k[1]: 0}))
+    it.retire_items("mix", [liked[0]])
+    found = it.details("mix")
+    assert (len(found.items), found.known) == (100, 1500)
+    assert {item.id for item in found.items if item.mean} == set(liked) - {liked[0]}
+    means = [item.mean or 0.0 for item in found.items]
+    assert means == sorted(means, reverse=True)
+    it.close()

@@ -258,7 +258,7 @@ def application(
     ]
     routes.append(Route("/metrics", authenticated("metrics", keys, "reader", _metrics_page(metrics))))
     routes.append(Route("/openapi.json", authenticated("openapi", keys, None, _description)))
-    routes += dashboard_routes(service, keys, clock, banner)
+    routes += dashboard_routes(service, keys, clock, banner, endpoints.reranking.key_in_log)
     around = _closing(endpoints.reranking, lifespan)
     app = Starlette(routes=routes, exception_handlers={HTTPException: _routing_problem}, lifespan=around)
     return ServiceMiddleware(app, metrics, hosts)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 import structlog
@@ -40,6 +41,7 @@ from peekrank.service.event_log.store import StoreError
 TRACE = "peekrank.trace"  # in the scope of a request: the id of its trace
 _LIMITS = ("too-large", "too-many-open")  # problems of a slot that is full
 EVENT_HEADER = "x-peekrank-event"
+_HASHED = re.compile("k:[0-9a-f]{32}")  # a key, as `Texts.key` returns it
 
 Submit = Callable[[Command[Any]], Awaitable[Any]]
 Reranks = Mapping[str, RerankConfig]  # by slot
@@ -94,6 +96,13 @@ class Reranking:
         texts = await self.texts()
         cited = [texts.item(one.text) if isinstance(one, CitedText) else one for one in request.cited or ()]
         return msgspec.structs.replace(request, cited=cited)
+
+    async def key_in_log(self, slot: str, key: str) -> str:
+        """Return a key as the log of a slot has it: hashed, if the slot takes queries or keys of rerank calls."""
+        if slot not in self._slots or self._slots[slot].keys == "none" or _HASHED.fullmatch(key):
+            return key
+        kind: Literal["query", "given"] = "query" if self._slots[slot].keys == "query" else "given"
+        return (await self.texts()).key(kind, key)
 
     async def rerank(self, request: Request, key: Key, body: RerankRequest) -> Response:
         """Rank documents."""

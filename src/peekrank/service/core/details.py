@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import heapq
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from msgspec.structs import replace
 
+from peekrank.service.api.messages import ItemReply
 from peekrank.service.core.activity import Day
+from peekrank.service.core.items import Item
+from peekrank.service.core.replies import item_reply
 from peekrank.service.core.slot_state import SlotState
 from peekrank.types import ExplainsItems
 
 _BEST = 20  # items of a ranking
+_ITEMS = 100  # of the table
 _KEYS = 12  # keys that are listed; more may be persons
 
 
@@ -32,13 +38,23 @@ class Details(NamedTuple):
     keys: list[str]  # all keys, if there are few
     takes_keys: bool
     days: list[Day]
+    items: Sequence[ItemReply] = ()  # those with the best mean grades
+    known: int = 0  # number of items, also retired ones
 
 
 def details(state: SlotState, key: str | None = None) -> Details:
     """Describe a slot, without a key if no list had this one."""
     takes_keys, key = state.agent.learner.kernels.set_key is not None, key if key in state.keys else None
     keys = list(state.keys) if len(state.keys) <= _KEYS else []
-    return Details(_standings(state, key), key, keys, takes_keys, [replace(day) for day in state.activity.days])
+    days = [replace(day) for day in state.activity.days]
+    known = [] if state.lists else state.items.known
+    items = [item_reply(item) for item in heapq.nsmallest(_ITEMS, known, key=_rank_of)]
+    return Details(_standings(state, key), key, keys, takes_keys, days, items, len(known))
+
+
+def _rank_of(item: Item) -> tuple[bool, float, int, str]:
+    """Return what items are sorted by: those with the best mean grades first, and retired ones last."""
+    return not item.present, -item.total / item.n_feedback if item.n_feedback else 0.0, -item.shown, item.name
 
 
 def _standings(state: SlotState, key: str | None) -> list[Standing]:

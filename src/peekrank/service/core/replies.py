@@ -12,6 +12,7 @@ from peekrank.service.api.messages import EventReply, ItemReply, ItemsReply, Ran
 from peekrank.service.core.clock import SECOND
 from peekrank.service.core.compared import comparison_reply
 from peekrank.service.core.holdout import holdout_reply
+from peekrank.service.core.items import Item
 from peekrank.service.core.open_events import Event
 from peekrank.service.core.slot_state import SlotState
 
@@ -47,23 +48,25 @@ def event_reply(state: SlotState, event: Event) -> EventReply:
     return EventReply(event.id, state.slot, event.status.value, ranking, top_k, grades, event.learned, deadline)
 
 
+def item_reply(item: Item) -> ItemReply:
+    """Describe an item."""
+    return ItemReply(
+        item.name,
+        not item.present,
+        np.frombuffer(item.features, dtype="<f4").tolist() if item.features else None,
+        item.score,
+        item.shown,
+        item.n_feedback,
+        item.total / item.n_feedback if item.n_feedback else None,
+        item.recent if item.n_feedback else None,
+        item.group or None,
+    )
+
+
 def items_reply(state: SlotState, after: str, limit: int) -> ItemsReply:
     """Describe one page of items, sorted by name, from the first after `after`."""
     rest = sorted((item for item in state.items.known if item.name > after), key=lambda item: item.name)
-    page = [
-        ItemReply(
-            item.name,
-            not item.present,
-            np.frombuffer(item.features, dtype="<f4").tolist() if item.features else None,
-            item.score,
-            item.shown,
-            item.n_feedback,
-            item.total / item.n_feedback if item.n_feedback else None,
-            item.recent if item.n_feedback else None,
-            item.group or None,
-        )
-        for item in rest[:limit]
-    ]
+    page = [item_reply(item) for item in rest[:limit]]
     return ItemsReply(page, page[-1].id if len(rest) > limit else None)
 
 

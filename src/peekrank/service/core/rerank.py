@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections import OrderedDict, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from hashlib import blake2b
+from itertools import chain
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
@@ -199,7 +200,7 @@ class Traces:
     """The events of each trace, while they are in memory. Not part of the state: `rebuild` finds it there."""
 
     def __init__(self) -> None:
-        self._events: OrderedDict[bytes, deque[tuple[str, str]]] = OrderedDict()  # slot and id
+        self._events: OrderedDict[bytes, tuple[str, ...]] = OrderedDict()  # slot and id of each, in turn
 
     def rebuild(self, slots: Mapping[str, Slot]) -> None:
         """Read the traces of all open events."""
@@ -211,13 +212,13 @@ class Traces:
 
     def add(self, trace: bytes, slot: str, event: str) -> None:
         """Add an event to its trace, which forgets the earliest beyond a limit."""
-        self._events.setdefault(trace, deque(maxlen=MAX_TRACE)).append((slot, event))
+        self._events[trace] = (*self._events.get(trace, ()), slot, event)[-2 * MAX_TRACE :]
 
     def find(self, trace: bytes, slots: Mapping[str, Slot], visible: Visible) -> list[tuple[Slot, Event]]:
         """Return the events of a trace that are open, or closed not long ago."""
         return [
             (slots[name], event)
-            for name, key in self._events.get(trace, ())
+            for name, key in _pairs(self._events.get(trace, ()))
             if (not visible or name in visible) and name in slots and (event := slots[name].state.find(key))
         ]
 
@@ -225,9 +226,13 @@ class Traces:
         """Look at two traces, in turn, and drop what is no longer in memory. Called once for each new event."""
         for _ in range(min(2, len(self._events))):
             trace, events = self._events.popitem(last=False)
-            known = deque((one for one in events if _is_in_memory(slots, *one)), MAX_TRACE)
-            if known:
+            if known := tuple(chain.from_iterable(one for one in _pairs(events) if _is_in_memory(slots, *one))):
                 self._events[trace] = known
+
+
+def _pairs(events: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    """Yield slot and id of each event. A flat tuple takes a tenth of the memory of other collections of pairs."""
+    return zip(events[::2], events[1::2], strict=True)
 
 
 def _is_in_memory(slots: Mapping[str, Slot], name: str, event: str) -> bool:

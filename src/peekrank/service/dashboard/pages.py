@@ -14,15 +14,13 @@ from urllib.parse import urlencode
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from peekrank.service.api.messages import ItemReply, SlotReply, StatsReply
+from peekrank.service.api.messages import SlotReply, StatsReply
 from peekrank.service.api.openapi import openapi
 from peekrank.service.api.problems import PROBLEM_TYPES
 from peekrank.service.api.routes import ENDPOINTS
 from peekrank.service.core.activity import Day
 from peekrank.service.core.details import Details
 from peekrank.service.dashboard import charts
-
-ITEMS = 100  # items per page
 
 
 class Card(NamedTuple):
@@ -111,14 +109,11 @@ def overview(slots: Sequence[SlotReply], stats: StatsReply | None, reason: str, 
     return _render("overview.html", cards=cards, stats=stats, reason=reason, view=view)
 
 
-def slot_page(slot: SlotReply, items: Sequence[ItemReply], details: Details, view: View) -> str:
+def slot_page(slot: SlotReply, details: Details, view: View) -> str:
     """Render the page of a slot, with its current ranking, its trend and its best items."""
-    ordered = sorted(items, key=lambda item: (item.retired, -(item.mean or 0.0), -item.shown, item.id))
     return _render(
         "slot.html",
         card=card(slot, view.now),
-        items=ordered[:ITEMS],
-        known=len(items),
         details=details,
         trends=trends(details.days, view.now),
         view=view,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
@@ -13,16 +13,19 @@ from peekrank._jit.progress import seconds_compiling
 from peekrank.service.api import problems
 from peekrank.service.api.auth import authenticated
 from peekrank.service.api.keys import Key, Keys
-from peekrank.service.api.limits import MAX_ITEMS
-from peekrank.service.api.messages import ItemReply, SlotReply
+from peekrank.service.api.messages import SlotReply
 from peekrank.service.api.metrics import stats_and_slots, visible_stats
 from peekrank.service.api.problems import PROBLEM_TYPES
 from peekrank.service.core.details import Details
 from peekrank.service.core.protocol import ServiceProtocol, check_readable
 from peekrank.service.dashboard import pages
 
+KeyInLog = Callable[[str, str], Awaitable[str]]  # of a slot and a key as people write it
 
-def dashboard_routes(service: ServiceProtocol, keys: Keys, clock: Callable[[], float], banner: str) -> list[Route]:
+
+def dashboard_routes(
+    service: ServiceProtocol, keys: Keys, clock: Callable[[], float], banner: str, key_in_log: KeyInLog
+) -> list[Route]:
     """Build the routes. `clock` is the service's time, and `banner` a text at the top of every page."""
 
     def view(request: Request) -> pages.View:
@@ -42,8 +45,9 @@ def dashboard_routes(service: ServiceProtocol, keys: Keys, clock: Callable[[], f
         if (seconds := seconds_compiling()) is not None:
             return _html(pages.compiling_page(seconds, view(request)))
         shown = view(request)
-        reply, items, details = await asyncio.to_thread(_read_slot, service, name, shown.key)
-        return _html(pages.slot_page(reply, items, details, shown))
+        sought = None if shown.key is None else await key_in_log(name, shown.key)
+        reply, details = await asyncio.to_thread(_read_slot, service, name, sought)
+        return _html(pages.slot_page(reply, details, shown))
 
     async def problem(request: Request, _: Key) -> Response:
         kind = request.path_params["kind"]
@@ -67,10 +71,9 @@ def _key(request: Request) -> str | None:
     return request.query_params.get("key") or None
 
 
-def _read_slot(service: ServiceProtocol, name: str, key: str | None) -> tuple[SlotReply, list[ItemReply], Details]:
+def _read_slot(service: ServiceProtocol, name: str, key: str | None) -> tuple[SlotReply, Details]:
     check_readable(service)
-    slot, details = service.slot(name), service.details(name, key)
-    return slot, [] if slot.items is None else service.items(name, limit=MAX_ITEMS).items, details
+    return service.slot(name), service.details(name, key)
 
 
 def _html(page: str) -> Response:
