@@ -94,6 +94,22 @@ def test_the_image_runs_commands_that_exist() -> None:
     assert set(names) <= set(COMMANDS)
 
 
+def test_the_image_is_built_from_debian_and_its_commands_are_whole() -> None:
+    lines = (DEPLOY / "Containerfile").read_text(encoding="utf-8").replace("\\\n", " ")
+    assert re.findall(r"^(?:ARG BASE=|FROM )(\S+)", lines, flags=re.M) == [
+        "debian:trixie-slim",
+        "$BASE",
+        "python",
+        "python",
+    ]
+    commands = re.findall(r"^RUN (.*)$", lines, flags=re.M)
+    assert "python3-venv" in commands[0]
+    for command in commands:
+        words = [shutil.which("sh") or "sh", "-n", "-c", command]
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (0, "")
+
+
 @pytest.mark.slow
 def test_the_script_that_compiles_for_the_image_runs() -> None:
     runpy.run_path(str(DEPLOY / "precompile.py"))
