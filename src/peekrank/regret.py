@@ -185,7 +185,7 @@ def _values_of_mean_order(measure: Measure, rounds: Rounds, items: Ints, checkpo
 
 
 def _values_of_expected_order(measure: Measure, rounds: Rounds, checkpoints: Ints, *, changing: bool) -> Floats:
-    """Return the value of ranking by expected gain, in each round anew or averaged over all rounds."""
+    """Return the value of ranking by expected gain, in each round or averaged over all rounds."""
     if rounds.tails is None:
         raise ValueError(
             "the stream does not know the distribution of its relevance: choose regret = 'static' or 'none'"
@@ -219,7 +219,7 @@ def _expected_gains(measure: Measure, tails: Tails, t: Ints) -> Floats:
 def _gains(measure: Measure, max_grade: int) -> Floats:
     """Return what an item of each grade gains, up to a factor.
 
-    Measures that are not linear gain what they lose if the item and an irrelevant one swap places.
+    Measures that are not linear gain what they lose if the item and an irrelevant one swap positions.
     """
     grades = np.arange(max_grade + 1, dtype=np.uint8)
     if isinstance(measure, LinearMeasure) and measure.linear(max_grade):

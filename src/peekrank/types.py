@@ -167,10 +167,10 @@ class Kernels(NamedTuple):
     estimates and is deterministic; the second turns it into the ranking to show. Members that are not the champion
     of a round call only ``exploit``.
 
-    ``mixture(state, X, first, place, probs)`` and ``component(state, position, upto, ranking)`` are for learners
+    ``mixture(state, X, first, target, probs)`` and ``component(state, position, upto, ranking)`` are for learners
     that show the best list or, with some probability, a list that explores one item. `peekrank.engine.rules` needs
     them, and ``off_policy``. The first is called after ``rank`` and fills in the probability of exploring the item
-    at each position from `first` on, priced for moving it up to position `place` (from 0, below `first`), and 0
+    at each position from `first` on, priced for moving it up to position `target` (from 0, below `first`), and 0
     before. For k and k - 1 these are the probabilities of ``rank``. The second fills in the list that explores the
     item at `position`, which it puts at position k - 1, or the best list for -1; at least its first `upto`
     positions. It returns True if each list is the best one with this item moved up and all others in their order.

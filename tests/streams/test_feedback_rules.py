@@ -159,7 +159,7 @@ def test_clicks_without_a_word_on_examination_are_rejected(text: str) -> None:
         ("click = 1; curve 1 nan", "position 2"),
         ("click = 1; curve 0.5 0/0", "position 2: a click has probability 0.0"),
         ("click = 2; curve 0.9/0.1", "only if 1 is the only grade"),
-        ("grades; seen", "'grades' stands alone"),
+        ("grades; seen", "'grades' takes no examination"),
         ("__import__('os') = 1; seen", "rule 1"),
     ],
 )

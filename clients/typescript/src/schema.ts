@@ -350,7 +350,7 @@ export interface components {
             shown?: string[] | null;
             /** @description One grade instead of `grades`, for what came of the whole list, such as an answer of a model. */
             grade?: number | null;
-            /** @description With `grade`: the items it speaks of, by id, by place in the `documents` of a rerank call, or by text. Those below the first k are ignored. Can be left out if k is 1. */
+            /** @description With `grade`: the items it is about, by id, by position in the `documents` of a rerank call, or by text. Those below the first k are ignored. Can be left out if k is 1. */
             cited?: (number | string | components["schemas"]["CitedText"])[] | null;
         };
         /**

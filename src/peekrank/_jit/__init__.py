@@ -112,7 +112,7 @@ def _primitive(function: F) -> F:
 
 @_primitive
 def load(numbers: NDArray[np.float64], index: int) -> float:
-    """Return an element. The index must not be negative: compiled code does not look for that case.
+    """Return an element. The index must not be negative; compiled code does not check this.
 
     >>> load(np.arange(3.0), 2)
     2.0
@@ -200,7 +200,7 @@ def specialise(template: F, name: str, *, inline_all: bool = False, **kernels: C
     template
         A plain function; its module must have been executed up to the last name that it uses.
     name
-        A name that tells it from its siblings, in characters that file names may have.
+        A name that distinguishes it from its siblings, in characters that file names may have.
     inline_all
         Whether to inline every kernel that it calls, directly or not. It takes longer to compile, and makes loops
         over many rounds some 5 % faster.

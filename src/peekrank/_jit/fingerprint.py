@@ -18,7 +18,7 @@ def fingerprint(kernel: Kernel) -> str:
     """Digest everything that the machine code of a kernel depends on.
 
     numba itself notices a change in the file that defines a function, but not in helpers from other files: it
-    would go on returning the old helper's results. It also compiles anew after any change of that file. This
+    would keep returning the old helper's results. It also recompiles after any change of that file. This
     digest is made of bytecode, so that comments, docstrings and other code do not count.
 
     Raises TypeError if the kernel names a value that has no digest.

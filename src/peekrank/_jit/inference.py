@@ -45,7 +45,7 @@ class KernelTyping(_CONTEXT):  # type: ignore[misc]
     """A typing context that remembers the type of each call of a built-in function.
 
     numba tries up to 50 templates for each `+` that it meets. The result depends on the function, the types of the
-    arguments and the flags: with other flags, numba compiles its own helpers anew.
+    arguments and the flags: with other flags, numba compiles its own helpers again.
     """
 
     _calls: dict[Any, Any]
@@ -76,7 +76,7 @@ def kernel_typing(default: Any) -> Any:
 
 
 def kernel_target(target: Any, typing: Any) -> Any:
-    """Return a target context that does not import numba's registries anew with each call that it lowers.
+    """Return a target context that does not import numba's registries again for each call that it lowers.
 
     Parameters
     ----------

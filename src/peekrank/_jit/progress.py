@@ -33,7 +33,7 @@ def report_on_stderr() -> None:
 
 
 class _Compiling:
-    """How long kernels have been compiled, and whether anybody was told."""
+    """Time spent compiling kernels, and whether a message was printed."""
 
     def __init__(self) -> None:
         self.lock = Lock()

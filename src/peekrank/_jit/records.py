@@ -38,7 +38,7 @@ class PinnedType(types.Type):
 
     @property
     def key(self) -> Any:
-        """Return what tells it from other types. Names do not: two classes may have the same."""
+        """Return the key that identifies the type. Names do not suffice: two classes may have the same."""
         return self.record, self.deep
 
 

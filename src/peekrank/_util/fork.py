@@ -66,7 +66,7 @@ def _in_child() -> None:
 
 
 def _thread_names() -> list[str]:
-    """Return the names of this process's threads, as far as Linux tells them."""
+    """Return the names of this process's threads, if Linux lists them."""
     with suppress(OSError):
         return [(task / "comm").read_text() for task in Path("/proc/self/task").iterdir()]
     return []

@@ -16,7 +16,7 @@ FREE = -1  # a position without a pin
 STEPS = 8  # of the leash, from the app's order to the learner's
 # Numbers of the rules: PINNED is the last pinned position, from 1; a limit within 0 positions is none
 # EXPECT asks for the expected weight of each row
-PLACE, PINNED, GROUP_N, GROUP_WITHIN, NEW_N, NEW_WITHIN, NEW_BELOW, LEASHED, N_PINS, EXPECT = range(10)
+TARGET, PINNED, GROUP_N, GROUP_WITHIN, NEW_N, NEW_WITHIN, NEW_BELOW, LEASHED, N_PINS, EXPECT = range(10)
 EXPLORE, LEASH, MOST = range(3)  # shares, and the largest loss that the leash allows in one list
 # Results: positions that break a limit, steps that the leash allowed, pins with an effect
 RELAXED, FOLLOWED, USED = range(3)
@@ -47,8 +47,8 @@ class RuleMemory(NamedTuple):
     obeyed: Ints
     app: Ints  # the app's order, after the rules
     app_weights: Floats  # weight of each row in it
-    app_places: Ints
-    places: Ints
+    app_positions: Ints
+    positions: Ints
     keys: Ints
     losses: Floats
     looked: Ints  # by position: the last index of the wanted list that `obey` looked at
@@ -134,7 +134,7 @@ def fill_own(r: RuleMemory, scores: Floats, listed: Ints, n: int) -> None:
             for j in range(n):
                 rank += int(scores[j] < score) + int(scores[j] <= score)
             r.scores[p] = known if np.isnan(score) else rank
-    order, copied = r.places[:n], r.keys[:n]
+    order, copied = r.positions[:n], r.keys[:n]
     sort_descending(r.scores[:n], order, r.sorting)
     copy(own[:n], copied)
     for p in range(n):
@@ -227,11 +227,11 @@ def possible_loss(r: RuleMemory, ranking: Ints) -> float:
 
 
 @kernel
-def free_place(r: RuleMemory, place: int) -> int:
+def free_position(r: RuleMemory, target: int) -> int:
     """Return the last position up to this one that has no pin; -1 if there is none."""
-    while 0 <= place < r.numbers[PINNED] and r.pins[place] != FREE:
-        place -= 1
-    return place
+    while 0 <= target < r.numbers[PINNED] and r.pins[target] != FREE:
+        target -= 1
+    return target
 
 
 @kernel
@@ -253,13 +253,14 @@ def fill_base(r: RuleMemory, counts: Counts, items: Ints, n: int) -> None:
     _fill_most(r, n)
     obey(r, counts, items, r.own[:n], n, app)
     for p in range(n):
-        r.app_weights[app[p]], r.app_places[app[p]] = r.weights[p], p
-        r.places[learned[p]], wanted[p] = p, learned[p]
+        r.app_weights[app[p]], r.app_positions[app[p]] = r.weights[p], p
+        r.positions[learned[p]], wanted[p] = p, learned[p]
     step = STEPS
     while possible_loss(r, base) > r.shares[MOST]:
         step -= 1
         for row in range(n):
-            r.keys[row] = (step * r.places[row] + (STEPS - step) * r.app_places[row]) * n + r.app_places[row]
+            own = r.app_positions[row]
+            r.keys[row] = (step * r.positions[row] + (STEPS - step) * own) * n + own
         for p in range(1, n):  # the order of the step before is near
             row, to = wanted[p], p
             while to > 0 and r.keys[wanted[to - 1]] > r.keys[row]:

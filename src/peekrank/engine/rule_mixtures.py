@@ -25,9 +25,9 @@ from peekrank.engine.rule_kernels import (
     NEW_N,
     NEW_WITHIN,
     PINNED,
-    PLACE,
     RELAXED,
     STEPS,
+    TARGET,
     USED,
     K,
     RuleMemory,
@@ -36,7 +36,7 @@ from peekrank.engine.rule_kernels import (
     fill_own,
     fill_pins,
     free_above,
-    free_place,
+    free_position,
     is_new,
     obey,
     possible_loss,
@@ -70,7 +70,7 @@ def _start(r: RuleMemory, ranking: Ints, propensities: Floats) -> None:
     """Start from the list without exploration."""
     for p in range(len(ranking)):
         row = r.base[p]
-        ranking[p], r.places[row], r.stamps[p], propensities[row] = row, p, 0, p < r.now[K]
+        ranking[p], r.positions[row], r.stamps[p], propensities[row] = row, p, 0, p < r.now[K]
         r.expected[row] = r.top_weights[p] if p < r.now[K] else 0.0
 
 
@@ -80,7 +80,7 @@ def _mix_moves(r: RuleMemory, ranking: Ints, propensities: Floats) -> None:
 
     The possible loss of such a list is that of the base and a sum of what each move adds.
     """
-    n, k, place, leashed, base = len(ranking), r.now[K], r.now[EXPLORED_AT], r.numbers[LEASHED] == 1, r.base
+    n, k, target, leashed, base = len(ranking), r.now[K], r.now[EXPLORED_AT], r.numbers[LEASHED] == 1, r.base
     most, before, total, left_out = 0.0, -1, 0.0, 0.0
     if leashed:
         most = r.shares[MOST] - possible_loss(r, base[:n])
@@ -92,41 +92,41 @@ def _mix_moves(r: RuleMemory, ranking: Ints, propensities: Floats) -> None:
                 r.losses[p], before = total, p
     for i in range(n):
         row = r.learned[i]
-        at = r.places[row]
-        if r.probs[i] == 0 or at <= place or _is_pinned(r, at):
+        at = r.positions[row]
+        if r.probs[i] == 0 or at <= target or _is_pinned(r, at):
             continue
         if leashed:
             worth = r.app_weights[row]
-            moved = max(0.0, worth - r.weights[place]) - max(0.0, worth - r.weights[at])
-            if r.losses[at] - r.losses[place] + moved > most:
+            moved = max(0.0, worth - r.weights[target]) - max(0.0, worth - r.weights[at])
+            if r.losses[at] - r.losses[target] + moved > most:
                 continue
         if at >= k:
             propensities[row] = r.probs[i]
             left_out += r.probs[i]
         if i == r.now[DRAWN]:
             to = at
-            for p in range(at - 1, place - 1, -1):
+            for p in range(at - 1, target - 1, -1):
                 if not _is_pinned(r, p):
                     ranking[to], to = ranking[p], p
-            ranking[place] = row
+            ranking[target] = row
     if left_out > 0:
-        propensities[base[free_place(r, k - 1)]] = max(0.0, 1 - left_out)
+        propensities[base[free_position(r, k - 1)]] = max(0.0, 1 - left_out)
 
 
 @kernel
 def _find_entrance(r: RuleMemory, counts: Counts, items: Ints) -> None:
     """Find the first position at which a list that explores an item may show it, and count what stands above.
 
-    It is -1 if a limit was relaxed, so that nothing is known beforehand.
+    It is -1 if a limit was relaxed, because the list is then not known in advance.
     """
-    numbers, place, entrance = r.numbers, r.now[EXPLORED_AT], 0
+    numbers, target, entrance = r.numbers, r.now[EXPLORED_AT], 0
     r.now[ENTRANCE] = -1
-    if r.results[RELAXED] > 0 or place < 0:
+    if r.results[RELAXED] > 0 or target < 0:
         return
     if numbers[PINNED] > 0:
-        entrance = place
-    else:  # above the place, if limits pass over items of the learner's list
-        while r.looked[entrance] < place:
+        entrance = target
+    else:  # above the target, if limits pass over items of the learner's list
+        while r.looked[entrance] < target:
             entrance += 1
     r.above[:] = 0
     r.now[ENTRANCE], r.now[NEW_ABOVE] = entrance, 0
@@ -190,12 +190,12 @@ def _mix_list(r: RuleMemory, counts: Counts, items: Ints, i: int, ranking: Ints,
 
     It starts from the base if there are pins or if the leash held back, else from `wanted`.
     """
-    n, k, place, moves, drawn = len(ranking), r.now[K], r.now[EXPLORED_AT], r.now[MOVES] == 1, i == r.now[DRAWN]
+    n, k, target, moves, drawn = len(ranking), r.now[K], r.now[EXPLORED_AT], r.now[MOVES] == 1, i == r.now[DRAWN]
     learned, wanted, base, obeyed = r.learned[:n], r.wanted[:n], r.base[:n], r.obeyed[:n]
-    leashed, probability, last = r.numbers[LEASHED] == 1, r.probs[i], free_place(r, k - 1)
+    leashed, probability, last = r.numbers[LEASHED] == 1, r.probs[i], free_position(r, k - 1)
     explored = learned[i] if moves else wanted[k - 1]
-    at, from_base = r.places[explored], r.numbers[PINNED] > 0 or r.results[FOLLOWED] < STEPS
-    if from_base and (at <= place or _is_pinned(r, at)):
+    at, from_base = r.positions[explored], r.numbers[PINNED] > 0 or r.results[FOLLOWED] < STEPS
+    if from_base and (at <= target or _is_pinned(r, at)):
         return
     if r.now[ENTRANCE] >= 0 and not drawn:
         end = _end_of_exclusion(r, counts, items, explored)
@@ -207,11 +207,11 @@ def _mix_list(r: RuleMemory, counts: Counts, items: Ints, i: int, ranking: Ints,
                 propensities[base[last]] = max(0.0, propensities[base[last]] - probability)
             return
     if from_base:
-        copy_moved(base, at, place, n, wanted)
+        copy_moved(base, at, target, n, wanted)
     elif moves:
-        copy_moved(learned, i, place, n, wanted)
+        copy_moved(learned, i, target, n, wanted)
     else:
-        move_up(wanted, k - 1, place)
+        move_up(wanted, k - 1, target)
     relaxed = obey(r, counts, items, wanted, n if leashed or drawn else k, obeyed)
     if leashed and possible_loss(r, obeyed) > r.shares[MOST]:
         return
@@ -269,9 +269,9 @@ def _rank_ruled(
     if numbers[LEASHED] == 1:
         fill_own(r, scores, listed, n)
     probs, learned, base = r.probs[:n], r.learned[:n], r.base[:n]
-    place = free_place(r, min(numbers[PLACE], k - 1))
-    if place >= 0:  # the learner's order fills positions without pins
-        _mixture(state, X, free_above(r, k), free_above(r, place), probs)
+    target = free_position(r, min(numbers[TARGET], k - 1))
+    if target >= 0:  # the learner's order fills positions without pins
+        _mixture(state, X, free_above(r, k), free_above(r, target), probs)
         _limit_exploration(r, probs)
     else:
         probs[:] = 0
@@ -279,7 +279,7 @@ def _rank_ruled(
     if not is_permutation(learned, memory.seen):
         raise ValueError(_NO_RANKING)
     fill_base(r, counts, items, n)
-    r.now[K], r.now[EXPLORED_AT], r.now[MOVES], r.now[ENTRANCE] = k, place, moves, -1
+    r.now[K], r.now[EXPLORED_AT], r.now[MOVES], r.now[ENTRANCE] = k, target, moves, -1
     r.now[DRAWN] = sample_position(probs, 0, uniforms[row, 0])
     _start(r, ranking, propensities)
     limited = numbers[GROUP_WITHIN] > 0 or numbers[NEW_WITHIN] > 0

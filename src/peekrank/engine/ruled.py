@@ -179,8 +179,8 @@ class Ruled:
         if rules.leash is not None and isinstance(measure, LinearMeasure):
             weights = measure.discount(room) * (1 if measure.higher_is_better else -1)
         memory = rule_memory(room, weights)
-        place = _FAR if rules.explore_at is None else rules.explore_at - 1
-        memory.numbers[:] = (place, 0, *group, *new, rules.new_below, rules.leash is not None, 0, 0)
+        target = _FAR if rules.explore_at is None else rules.explore_at - 1
+        memory.numbers[:] = (target, 0, *group, *new, rules.new_below, rules.leash is not None, 0, 0)
         memory.shares[:2] = rules.explore, rules.leash or 0.0
         self._room, self._memory, self._address = room, memory, pinned(memory)
 

@@ -1,4 +1,4 @@
-"""`Rules`: what every list of an agent must obey, whatever the learner has learned."""
+"""`Rules`: limits that every list of an agent obeys, whatever the learner has learned."""
 
 from __future__ import annotations
 

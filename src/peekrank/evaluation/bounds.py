@@ -1,6 +1,6 @@
 """Bounds on the values of policies from a log without propensities.
 
-Without propensities nobody knows how often an item would have been seen, so no estimate of another order is
+Without propensities, it is unknown how often an item would have been seen, so no estimate of another order is
 unbiased. What was seen is still known, and what was not seen has a gain within the declared range. So each
 decision has a smallest and a largest possible value, whatever the logger did (Manski bounds). Their means bound
 the value on the decisions of the log, and a confidence sequence of each bounds the value in general.

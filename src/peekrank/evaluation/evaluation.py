@@ -377,7 +377,7 @@ class Fold:
         return result
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Return all that the decisions so far have left, by name."""
+        """Return the state after the decisions so far: arrays by name."""
         state = {"counts": np.array([self.read, self.decisions, self.answered, self._designed])}
         for i, track in enumerate(self._tracks):
             state |= {f"{i}.stored": track.stored, f"{i}.lost": track.lost}

@@ -47,16 +47,16 @@ class LinesSource:
             raise ValueError(f"{path} does not exist") from None
 
     def _lines(self, file: BinaryIO) -> Iterator[tuple[int, int, bytes]]:
-        """Yield number, place and content of the lines that are not empty."""
-        place = number = 0
-        while place < self._size and (line := file.readline(min(MAX_LINE + 1, self._size - place))):
+        """Yield number, offset and content of the lines that are not empty."""
+        offset = number = 0
+        while offset < self._size and (line := file.readline(min(MAX_LINE + 1, self._size - offset))):
             number += 1
             if len(line) > MAX_LINE:
                 raise line_too_long(self.name, number)
             if line.strip():
-                yield number, place, line
-            place += len(line)
-        if place < self._size:
+                yield number, offset, line
+            offset += len(line)
+        if offset < self._size:
             raise ValueError(f"{self.name}, line {number + 1}: the file has become shorter while it was read")
 
     def _record(self, number: int, line: bytes) -> dict[str, Any]:
@@ -73,17 +73,17 @@ class LinesSource:
         names: dict[str, None] = {}
         lengths: set[int] = set()
         k, shortest = 1, (1, 1)
-        events, numbers, late, places = array("q"), array("q"), array("q"), array("q")
+        events, numbers, late, offsets = array("q"), array("q"), array("q"), array("q")
         late_numbers = array("q")
         holdout = False
-        for number, place, line in lines:
+        for number, offset, line in lines:
             record = self._record(number, line)
             event = record.get("event")
             if "candidates" not in record and "feedback" in record:
                 if not isinstance(event, str):
                     raise self._unknown(number)
                 late.append(hash(event) & _WORD)
-                places.append(place)
+                offsets.append(offset)
                 late_numbers.append(number)
                 continue
             check_record(record, f"{self.name}, line {number}")
@@ -93,15 +93,15 @@ class LinesSource:
             holdout |= record.get("arm") is not None
             lengths.add(size)
             events.append(hash(event) & _WORD)
-            numbers.append(place)
+            numbers.append(offset)
             k = max(k, seen or 1)
             if size - (seen or 1) > shortest[0] - shortest[1]:
                 shortest = size, seen
         if not events:
             raise ValueError(f"{self.name} contains no decision")
-        self._late = self._find(file, np.array(events), np.array(numbers), late, places, late_numbers)
+        self._late = self._find(file, np.array(events), np.array(numbers), late, offsets, late_numbers)
         if self._keep_events:
-            self.decisions = np.array(events), np.array(numbers)  # hashes of their events, and their places
+            self.decisions = np.array(events), np.array(numbers)  # hashes of their events, and their offsets
         ordered = np.array(sorted(lengths - {0}) or [1])
         return Scope(len(events), tuple(names), ordered, k, shortest, *self._range, holdout)
 
@@ -109,9 +109,9 @@ class LinesSource:
         return ValueError(f"{self.name}, line {number}, field 'event': no decision has this name")
 
     def _find(
-        self, file: BinaryIO, events: Ints, at: Ints, late: array[int], places: array[int], numbers: array[int]
+        self, file: BinaryIO, events: Ints, at: Ints, late: array[int], offsets: array[int], numbers: array[int]
     ) -> tuple[Ints, Ints, Ints]:
-        """Return the decision, the place and the line of each late feedback, sorted by decision."""
+        """Return the decision, the offset and the line of each late feedback, sorted by decision."""
         order = np.argsort(events, kind="stable")
         ascending = events[order]
         for i in np.flatnonzero(ascending[1:] == ascending[:-1]):
@@ -125,22 +125,22 @@ class LinesSource:
             raise self._unknown(int(lines[missing.argmax()]))
         decision = order[found]
         by_decision = np.argsort(decision, kind="stable")
-        return decision[by_decision], np.array(places, np.int64)[by_decision], lines[by_decision]
+        return decision[by_decision], np.array(offsets, np.int64)[by_decision], lines[by_decision]
 
-    def event_at(self, place: int) -> tuple[str, int]:
-        """Return the event of the line at a place, and the number of the line."""
+    def event_at(self, offset: int) -> tuple[str, int]:
+        """Return the event of the line at an offset, and the number of the line."""
         with self._path.open("rb") as file:
-            return str(self._at(file, place)["event"]), self._number(file, place)
+            return str(self._at(file, offset)["event"]), self._number(file, offset)
 
-    def _at(self, file: BinaryIO, place: int) -> dict[str, Any]:
-        """Parse the line at a place."""
-        file.seek(place)
+    def _at(self, file: BinaryIO, offset: int) -> dict[str, Any]:
+        """Parse the line at an offset."""
+        file.seek(offset)
         return self._record(0, file.readline(MAX_LINE + 1))
 
-    def _number(self, file: BinaryIO, place: int) -> int:
-        """Return the number of the line at a place."""
+    def _number(self, file: BinaryIO, offset: int) -> int:
+        """Return the number of the line at an offset."""
         file.seek(0)
-        return next(number for number, begin, _ in self._lines(file) if begin == place)
+        return next(number for number, begin, _ in self._lines(file) if begin == offset)
 
     def parts(self, first: int = 0) -> Iterator[Log]:
         """Yield the decisions from number `first` on, in order."""
@@ -170,11 +170,11 @@ class LinesSource:
 
     def _log(self, records: list[tuple[int, dict[str, Any]]], start: int, file: BinaryIO) -> Log:
         """Return a part with the feedback that arrived later."""
-        decisions, places, numbers = self._late
+        decisions, offsets, numbers = self._late
         these = slice(*np.searchsorted(decisions, [start, start + len(records)]))
         late = [
-            (int(number), self._at(file, int(place)))
-            for number, place in zip(numbers[these], places[these], strict=True)
+            (int(number), self._at(file, int(offset)))
+            for number, offset in zip(numbers[these], offsets[these], strict=True)
         ]
         return log_from_parsed(records, late, Source(self.name, "line"), *self._range, self.scope.names)
 

@@ -1,4 +1,4 @@
-"""What a log must satisfy, whatever form it was read from."""
+"""Checks of a log, for every format that it may be read from."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class Ranker(ABC):
         return ""
 
     def state(self) -> dict[str, Any] | None:
-        """Return what the decisions so far have left, as JSON has it; None if it cannot be saved."""
+        """Return the state after the decisions so far, as JSON values; None if it cannot be saved."""
         return {}
 
     def restore(self, state: dict[str, Any]) -> None:

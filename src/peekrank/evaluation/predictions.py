@@ -1,6 +1,6 @@
 """Outside predictions in the doubly robust estimate: those of a model, or of an LLM that judges every candidate.
 
-The estimate stays unbiased whatever the predictions are worth, because it uses them only through the predicted
+The estimate stays unbiased however poor the predictions are, because it uses them only through the predicted
 gain of each row, which depends on earlier decisions and on nothing observed in this one. The slope is fitted to
 earlier decisions, so useless predictions get a slope near zero ("power tuning"), and intervals stay valid at all
 times.

@@ -105,7 +105,7 @@ def simulate_log(
 
 
 def _context(agent: Agent, rounds: Rounds, n: int, rows: slice) -> dict[str, Any]:
-    """Return the key and the scores of a list, as far as the learner uses them."""
+    """Return the key and the scores of a list, each only if the learner uses it."""
     kernels = agent.learner.kernels
     context: dict[str, Any] = {}
     if rounds.scores is not None and kernels.set_scores is not None:

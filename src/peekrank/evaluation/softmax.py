@@ -175,7 +175,7 @@ def add_softmax_propensities(log: Log, temperature: float, file: str = "log") ->
 
 
 class SoftmaxSource:
-    """A log whose propensities are computed from scores as it is read.
+    """A log whose propensities are computed from scores while it is read.
 
     Parameters
     ----------

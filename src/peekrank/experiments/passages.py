@@ -108,11 +108,11 @@ class World:
     k: int = 1
     strong: bool = False
     flat: bool = False
-    fresh: float = 0.0  # share of the visits that are worded anew
+    fresh: float = 0.0  # share of the visits with a new wording
 
 
 class Visits(NamedTuple):
-    """The lists of a run in BM25's order, the place of the own passage (-1: not among them), and the answers."""
+    """The lists of a run in BM25's order, the own passage's position (-1: not among them), and the answers."""
 
     items: Ints
     scores: Floats

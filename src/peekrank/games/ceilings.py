@@ -61,7 +61,7 @@ def factor_ceiling(measure: Measure | str, m: int, k: int) -> float | None:
 def _ceiling(measure: Measure, a: int, b: int, k: int) -> float:
     """Return the smallest value of random rankings, if ranking the first a items first has the value 1.
 
-    Variables are the weights of i relevant items among the first a and j among the other b, in random places.
+    Variables are the weights of i relevant items among the first a and j among the other b, in random positions.
     """
     i, j = (
         grid.ravel().astype(np.float64) for grid in np.meshgrid(np.arange(a + 1), np.arange(b + 1), indexing="ij")
@@ -100,7 +100,7 @@ def _value(measure: Measure, i: Floats, j: Floats, a: int, b: int) -> Floats:
         case AveragePrecision():
             total, in_a, in_b = np.zeros(len(n)), i / a, j / max(b, 1)
             two_a, two_b = in_a * (i - 1) / max(a - 1, 1), in_b * (j - 1) / max(b - 1, 1)
-            for p in range(1, a + b + 1):  # P(relevant at p) and at each of the p - 1 places above
+            for p in range(1, a + b + 1):  # P(relevant at p) and at each of the p - 1 positions above
                 total += (in_a + (p - 1) * two_a if p <= a else in_b + i * in_b + (p - 1 - a) * two_b) / p
             return np.asarray(total / n)
         case NDCG(cutoff=cut):

@@ -50,12 +50,12 @@ def lower_bound(measure: Measure | str, m: int, k: int, horizon: int, grades: in
     low, high = linear.gain(np.array([0.0, grades - 1.0]))
     scale, w = abs(float(high - low)), np.asarray(linear.discount(m))
     falls = np.abs(np.diff(w))
-    places = np.flatnonzero(falls > _SAME * np.abs(w).max(initial=0.0))
-    if len(places) == 1:
-        n = int(places[0]) + 1
+    positions = np.flatnonzero(falls > _SAME * np.abs(w).max(initial=0.0))
+    if len(positions) == 1:
+        n = int(positions[0]) + 1
         if 4 * n <= m and 4 * k * horizon >= m:
             return scale * float(falls[n - 1]) * n / 16 * sqrt(m * horizon / k)
-    elif len(places) == m - 1 and k <= m - 2:
+    elif len(positions) == m - 1 and k <= m - 2:
         h, d1, d2 = (m - k) // 2, float(falls[k - 1]), float(falls.min())
         if horizon >= 14 * d1 / (d2 * h):
             return float(scale * 0.15 * h ** (5 / 3) * (d1 * d2**2) ** (1 / 3) * horizon ** (2 / 3))

@@ -141,7 +141,7 @@ def _measured_plateaus(measure: LinearMeasure, m: int) -> Plateaus | None:
     apart = np.abs(step) > _SAME * np.maximum(np.abs(f[1:]), np.abs(f[:-1]))
     if something == nothing or not np.all(np.isfinite(f)) or np.any(step[apart] < 0):
         return None
-    starts = [1, *(int(place) + 2 for place in np.flatnonzero(apart))]
+    starts = [1, *(int(p) + 2 for p in np.flatnonzero(apart))]
     end = starts[2] - 1 if len(starts) > 2 else m
     return Plateaus(starts[-2] if len(starts) > 1 else 0, end, len(starts))
 

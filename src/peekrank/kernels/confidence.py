@@ -17,7 +17,7 @@ A weighted average of such processes for several r is again a supermartingale; e
 own observations. By Ville's inequality the average stays below 1/alpha forever with probability at least
 1 - alpha. If it does, the running mean (mu_1 + ... + mu_t)/t exceeds the result of `lower_mean` for all t at once.
 The centre a_t is the mean of the earlier observations, or low_t + c if that is less. The closer it is to the mean,
-the closer psi sum (x - a)^2 is to the variance. Waudby-Smith & Ramdas choose r anew before each observation, so
+the closer psi sum (x - a)^2 is to the variance. Waudby-Smith & Ramdas choose a new r before each observation, so
 their interval is for a mean that never changes; with varying rates it would cover a weighted mean. With fixed
 rates the interval covers the plain running mean, however the means change.
 

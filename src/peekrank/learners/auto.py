@@ -20,7 +20,7 @@ class Auto(ChampionLearner):
 
     Auto is a champion of three members. Ridge needs the fewest answers. Ridge with products of features as further
     columns is for relevance that is not linear in the features. The estimates of rtopkf with clip = 0 hold for the
-    whole list, whatever relevance depends on. docs/learners/auto.md says what the choice costs.
+    whole list in every case. docs/learners/auto.md says what the choice costs.
 
     Parameters
     ----------

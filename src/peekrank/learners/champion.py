@@ -32,7 +32,7 @@ class Champion(ChampionLearner):
     propensities. A challenger becomes the champion as soon as a confidence sequence for the mean of these
     differences is above 0. The sequence holds at all times at once: the probability that a member is ever promoted
     that was not better over the rounds of the evidence is at most alpha. Because members keep learning, evidence
-    starts anew after each promotion and whenever the number of answered rounds has doubled.
+    restarts after each promotion and whenever the number of answered rounds has doubled.
 
     The champion explores where members disagree. If two members give an item positions whose weights differ by d
     (the first position has 1, the last 0), the item is shown at position k with a probability in proportion to

@@ -115,23 +115,23 @@ def _exploit(s: DoubtSortState, X: Features, ranking: Ints, token: Floats) -> No
 
 
 @kernel
-def _price(s: DoubtSortState, first: int, place: int, probs: Floats) -> None:
+def _price(s: DoubtSortState, first: int, target: int, probs: Floats) -> None:
     n = len(probs)
     if s.variant == _SAFE:
-        s.costs[:n] = s.largest * (s.weights[place] - s.weights[n - 1])
+        s.costs[:n] = s.largest * (s.weights[target] - s.weights[n - 1])
     else:
-        fill_exploration_costs(s.means[:n], s.weights, place + 1, s.costs[:n])
+        fill_exploration_costs(s.means[:n], s.weights, target + 1, s.costs[:n])
     if first == s.k:
         first = _tied(s.weights, s.k, n)[1]
     fill_exploration_probs(s.doubts[:n], s.widths[:n], s.costs[:n], first, s.share, probs)
 
 
 @kernel
-def _mixture(s: DoubtSortState, X: Features, first: int, place: int, probs: Floats) -> None:
-    if first == s.k and place == s.k - 1:
+def _mixture(s: DoubtSortState, X: Features, first: int, target: int, probs: Floats) -> None:
+    if first == s.k and target == s.k - 1:
         copy(s.explore_probs[: len(probs)], probs)
     else:
-        _price(s, first, place, probs)
+        _price(s, first, target, probs)
 
 
 @kernel

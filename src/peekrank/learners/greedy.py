@@ -68,7 +68,7 @@ def _rank(s: GreedyState, X: Features, uniforms: Floats, ranking: Ints, token: F
 
 
 @kernel
-def _mixture(s: GreedyState, X: Features, first: int, place: int, probs: Floats) -> None:
+def _mixture(s: GreedyState, X: Features, first: int, target: int, probs: Floats) -> None:
     n, epsilon = len(probs), _epsilon(s)
     for p in range(n):
         probs[p] = 0.0 if p < first else epsilon / n

@@ -142,7 +142,7 @@ def _settings(result: Result) -> list[tuple[str, str, str, str | None]]:
         ("runs of each learner", f"{e.runs:,}", ""),
         (
             "rounds in each run",
-            "drawn anew" if not e.same_rounds else "the same",
+            "drawn for each run" if not e.same_rounds else "the same",
             "the people and their relevance",
         ),
     ]

@@ -23,9 +23,9 @@ class Available:
     The items are relevant with probabilities evenly spaced from 0.05 to 0.9, assigned at random. The rule decides
     which items are available:
 
-    - ``random``: n items drawn anew for each round.
-    - ``blocks``: n items drawn anew for each of 100 equal parts of the rounds.
-    - ``rare``: n items drawn anew for each round, the better ones more rarely: with weights 1 - probability.
+    - ``random``: n items drawn for each round.
+    - ``blocks``: n items drawn for each of 100 equal parts of the rounds.
+    - ``rare``: n items drawn for each round, the better ones more rarely: with weights 1 - probability.
     - ``churn``: n items at first; at equal intervals, until all m have been available, a new item replaces one of
       them, drawn at random, for good.
     - ``joining``: n items at first; after half of the rounds all others join them, including the best of all.

@@ -282,7 +282,7 @@ def cascade_prefix(grades: ArrayLike) -> Floats:
 
 
 def parse_rules(text: str) -> FeedbackRules:
-    """Parse feedback rules from a line of text. Raises ValueError, with place and reason, if it is invalid.
+    """Parse feedback rules from a line of text. Raises ValueError, with position and reason, if it is invalid.
 
     >>> parse_rules("purchase = 4, dwell > 1.5 min = 2, click = 1; cascade").rules[1]
     Rule(signal='dwell', grade=2, bound=90.0, reached=False)
@@ -292,7 +292,7 @@ def parse_rules(text: str) -> FeedbackRules:
     rules, semicolon, rest = text.partition(";")
     if rules.strip() == "grades":
         if semicolon:
-            raise ValueError(f"'{excerpt(text)}': 'grades' stands alone; whoever gives a grade has seen the item")
+            raise ValueError(f"'{excerpt(text)}': 'grades' takes no examination: people grade what they have seen")
         return FeedbackRules()
     parsed = tuple(_rule(part, number) for number, part in enumerate(rules.split(","), start=1))
     if not semicolon:

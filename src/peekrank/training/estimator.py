@@ -334,7 +334,7 @@ def _queries(qid: Any, group: Any, method: str) -> Any:
     """Return the query of each row, or None for a single query. Raises ValueError if it was not said."""
     if group is not None:
         if qid is not _REQUIRED and qid is not None:
-            raise ValueError("qid and group are both given: must be one of them")
+            raise ValueError("qid and group are both given: pass only one of them")
         sizes = np.asarray(group)
         if sizes.ndim != 1 or sizes.dtype.kind not in "iu" or not len(sizes) or sizes.min() < 1:
             raise ValueError("group must hold the number of rows of each query, at least 1")

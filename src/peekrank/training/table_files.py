@@ -150,7 +150,7 @@ class _Block(NamedTuple):
 
 
 class _Growing:
-    """The columns that are wanted, as far as they are read."""
+    """Requested columns, filled with the rows read so far."""
 
     def __init__(self, file: str, wanted: _Wanted) -> None:
         self._file, self._wanted = file, wanted

@@ -181,7 +181,7 @@ def test_feedback_by_trace(tmp_path: Path) -> None:
         assert one["events"][0]["event_id"] == first.json()["id"]
         assert one["events"][0]["grades"]["doc-1"] == 0.5
         second = call("POST", "/v2/rerank", json={"query": "r", "documents": ["x", "y"]}, headers=PARENT).json()
-        assert "a place is ambiguous" in problem(
+        assert "cite ids or texts, not positions" in problem(
             call("PUT", path, json={"grade": 1, "cited": [0]}), 422, "invalid"
         )
         two = call("PUT", path, json={"grade": 1, "cited": [{"text": "y"}, "none"]}).json()

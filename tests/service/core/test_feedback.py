@@ -18,7 +18,7 @@ from peekrank.service.core.snapshots import replay, take_snapshot
 
 
 def told(it: Service, signals: Any, seen: Any = None, event: str = "e") -> list[float | None]:
-    """What is kept of signals, by places: `signals` and `seen` are of places, too."""
+    """What is kept of signals, by positions; so are `signals` and `seen`."""
     ask = it.rank("home", RankRequest(event_id=event)).top_k
     named = {ask[place]: report for place, report in signals.items()}
     request = FeedbackRequest(signals=named, seen=None if seen is None else [ask[place] for place in seen])

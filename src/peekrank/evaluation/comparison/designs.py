@@ -55,7 +55,7 @@ def fill_exposure(wanted: Floats, home: Ints, theta: Floats, space: Space, out: 
     """Fill in the exposures that minimise sum wanted^2 / exposure.
 
     Random rankings can have all exposures that theta majorises. Pooling adjacent violators finds the best of them:
-    proportional to `wanted`, as far as theta allows. Rows that are not wanted take the positions that remain.
+    proportional to `wanted`, up to what theta allows. All other rows take the positions that remain.
 
     Parameters
     ----------

@@ -79,7 +79,7 @@ _MODEL = ("R", "ends", "z", "w", "prior", "raw", "cross", "rows", "base", "cells
 class Mixed:
     """Start from the app's score, and learn from answers with a Bayesian linear mixed model.
 
-    The model of an answer is ``w . x + u_item + v_(key, item)`` plus noise. x holds a constant, the place of the
+    The model of an answer is ``w . x + u_item + v_(key, item)`` plus noise. x holds a constant, the rank of the
     score in its list, its quantile among recent scores (both as normal quantiles), and features. Items and cells
     (a key and an item) are integrated out exactly, and their variances are fitted by marginal likelihood. Before
     the first answer, lists are in the app's order, except for exploration.

@@ -97,7 +97,7 @@ def _fill_widths(s: MixedState, n: int) -> None:
 
 
 @kernel
-def _pay(s: MixedState, first: int, place: int, probs: Floats) -> None:
+def _pay(s: MixedState, first: int, target: int, probs: Floats) -> None:
     """Scale the probabilities so that exploration costs at most the floor and a share of what the order gains.
 
     The gain is that of the order over the app's, by the means. Both grow up to fourfold if the items return often,
@@ -111,7 +111,7 @@ def _pay(s: MixedState, first: int, place: int, probs: Floats) -> None:
         spent += probs[p] * s.costs[p]
         if p >= first:
             good = max(0.0, s.sorted_means[p] + 0.5)
-            worst += probs[p] * (s.costs[p] + (weights[place] - weights[p]) * good)
+            worst += probs[p] * (s.costs[p] + (weights[target] - weights[p]) * good)
     floor = more * s.floor * (weights[0] - min(0.0, weights[n - 1]))
     earned = min(max(1.0, s.earned), more * s.earned)
     if not s.safe:
@@ -125,13 +125,13 @@ def _pay(s: MixedState, first: int, place: int, probs: Floats) -> None:
 
 
 @kernel
-def _price(s: MixedState, first: int, place: int, probs: Floats) -> None:
-    """Fill in the probability of exploring the item at each position from `first` on, at the price for `place`."""
+def _price(s: MixedState, first: int, target: int, probs: Floats) -> None:
+    """Fill in the probability of exploring each position from `first` on, at the price for `target`."""
     n = len(probs)
-    fill_exploration_costs(s.sorted_means[:n], s.weights, place + 1, s.costs[:n])
+    fill_exploration_costs(s.sorted_means[:n], s.weights, target + 1, s.costs[:n])
     fill_exploration_probs(s.doubts[:n], s.widths[:n], s.costs[:n], first, _SHARE / n, probs)
     if s.scored[0] == 1:
-        _pay(s, first, place, probs)
+        _pay(s, first, target, probs)
 
 
 @kernel
@@ -149,12 +149,12 @@ def _fill_probabilities(s: MixedState, n: int, k: int) -> bool:
 
 
 @kernel
-def mixture(s: MixedState, X: Features, first: int, place: int, probs: Floats) -> None:
-    """Fill in the probabilities of exploration for another place, after `rank`."""
+def mixture(s: MixedState, X: Features, first: int, target: int, probs: Floats) -> None:
+    """Fill in the probabilities of exploration for another target position, after `rank`."""
     n = len(probs)
     copy(s.explore_probs[:n], probs)
-    if place < s.k - 1 and any_positive(s.explore_probs[:n]):
-        _price(s, first, place, probs)
+    if target < s.k - 1 and any_positive(s.explore_probs[:n]):
+        _price(s, first, target, probs)
 
 
 @kernel

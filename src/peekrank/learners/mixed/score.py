@@ -1,4 +1,4 @@
-"""The two columns of a score: its place in the list, and its quantile among recent scores, as normal quantiles."""
+"""The two columns of a score: its rank in the list, and its quantile among recent scores, as normal quantiles."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def set_scores(s: MixedState, scores: Floats, listed: Ints) -> None:
         end = begin + 1
         while end < given and s.keys[s.order[end]] == score:
             end += 1
-        place = normal_quantile((given - (begin + end) / 2) / given)
-        quantile = place
+        rank = normal_quantile((given - (begin + end) / 2) / given)
+        quantile = rank
         if s.recent.total[0] >= _ENOUGH:
             quantile = normal_quantile(recent_quantile(s.recent, score))
         for p in range(begin, end):
             row = s.indices[s.order[p]]
-            s.columns[row, 0], s.columns[row, 1] = place, quantile
+            s.columns[row, 0], s.columns[row, 1] = rank, quantile
         begin = end
     for p in range(n):
         s.keys[p] = s.columns[listed[p], 0]

@@ -12,7 +12,7 @@ from peekrank.kernels.sorting import SortSpace
 from peekrank.kernels.triangular import Panel
 from peekrank.types import Floats, Ints
 
-OWN_COLUMNS = 3  # after the features: the constant, the place of the score in its list, and its quantile
+OWN_COLUMNS = 3  # after the features: the constant, the rank of the score in its list, and its quantile
 LARGEST_COLUMN = 64.0  # of a score in a token
 # Sums of a model: answers (faded), their squares, the residual sum of squares, answers ever, the prior to renew
 ANSWERS, SQUARED, LEFT, CLOCK, RENEW = range(5)

@@ -67,10 +67,10 @@ def _uniform_explore_rate(s: RidgeState, n: int) -> float:
 
 
 @kernel
-def _price(s: RidgeState, first: int, place: int, probs: Floats) -> None:
-    """Fill in the probability of exploring the item at each position from `first` on, at the price for `place`."""
+def _price(s: RidgeState, first: int, target: int, probs: Floats) -> None:
+    """Fill in the probability of exploring each position from `first` on, at the price for `target`."""
     n = len(probs)
-    fill_exploration_costs(s.means[:n], s.weights[:n], place + 1, s.costs[:n])
+    fill_exploration_costs(s.means[:n], s.weights[:n], target + 1, s.costs[:n])
     fill_exploration_probs(s.doubts[:n], s.widths[:n], s.costs[:n], first, s.explore_rate, probs)
     if s.uniform > 0:
         floor_probs(probs, first, _uniform_explore_rate(s, n) / n)
@@ -79,14 +79,14 @@ def _price(s: RidgeState, first: int, place: int, probs: Floats) -> None:
 
 
 @kernel
-def mixture(s: RidgeState, X: Features, first: int, place: int, probs: Floats) -> None:
-    """Fill in the probabilities of exploration for another place, after `rank_by_doubt`."""
+def mixture(s: RidgeState, X: Features, first: int, target: int, probs: Floats) -> None:
+    """Fill in the probabilities of exploration for another target position, after `rank_by_doubt`."""
     n = len(probs)
     copy(s.explore_probs[:n], probs)
-    if place < s.k - 1 and any_positive(s.explore_probs[:n]):
+    if target < s.k - 1 and any_positive(s.explore_probs[:n]):
         for p in range(n):
             s.sampled[s.order[p]] = s.widths[p]  # `explore_in_doubt` has reused the array
-        _price(s, first, place, probs)
+        _price(s, first, target, probs)
 
 
 @kernel

@@ -24,7 +24,7 @@ class Connection(HttpToolsProtocol):
 
     It is also closed after a reply to half a request.
 
-    The same number of bytes limits the first line and the headers of a request, and whatever separates and follows
+    The same number of bytes limits the first line and the headers of a request, and what separates and follows
     the parts of its body. `codec.read_body` limits the size and the time of the body itself.
     """
 

@@ -231,7 +231,7 @@ class FeedbackRequest(Message, frozen=True):
         Annotated[list[Annotated[int, Meta(ge=0, lt=MAX_ITEMS)] | ItemId | CitedText], Meta(max_length=MAX_ITEMS)]
         | None,
         described(
-            "With `grade`: the items it speaks of, by id, by place in the `documents` of a rerank call, or by "
+            "With `grade`: the items it is about, by id, by position in the `documents` of a rerank call, or by "
             "text. Those below the first k are ignored. Can be left out if k is 1."
         ),
     ] = None

@@ -43,8 +43,8 @@ def _number(state: SlotState, event: Event, cited: int | str | CitedText) -> int
         )
     if cited >= event.body.documents:
         return -1
-    place = int(np.frombuffer(event.body.places, "<u2")[cited]) if event.body.places else cited
-    return -1 if place == NOWHERE else int(read_numbers(event.body.items)[place])
+    position = int(np.frombuffer(event.body.positions, "<u2")[cited]) if event.body.positions else cited
+    return -1 if position == NOWHERE else int(read_numbers(event.body.items)[position])
 
 
 def grades_of_cited(state: SlotState, event: Event, request: FeedbackRequest) -> list[float | None]:

@@ -16,7 +16,7 @@ class Clock:
     source
         Returns seconds since 1970.
     steady
-        Returns seconds since any moment, from a clock that nobody sets. None if nothing counts as a jump.
+        Returns seconds from a monotonic clock. None if nothing counts as a jump.
     latest
         The clock never returns an earlier time than this.
 

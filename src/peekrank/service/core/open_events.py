@@ -48,7 +48,7 @@ class Event(Struct, array_like=True):
 
 
 _NOTHING = Ranked(b"", deferred=False, k=0)
-_NONE: list[bytes] = []  # nobody changes the lists of an event in place
+_NONE: list[bytes] = []  # shared: code must not change the lists of an event in place
 
 
 def rest(event: Event) -> None:

@@ -145,14 +145,14 @@ class Rerank(NamedTuple):
             if not state.items.is_retired(name) and name not in blocked
         ]
         index = {name: n for n, name in enumerate(listed)}
-        places = [index.get(name, NOWHERE) for name in self.documents]
-        is_plain = places == list(range(len(listed)))
+        positions = [index.get(name, NOWHERE) for name in self.documents]
+        is_plain = positions == list(range(len(listed)))
         return Ranked(
             self.digest,
             deferred=False,
             k=state.config.k,
-            documents=len(places),
-            places=b"" if is_plain else np.array(places, dtype="<u2").tobytes(),
+            documents=len(positions),
+            positions=b"" if is_plain else np.array(positions, dtype="<u2").tobytes(),
             trace=self.trace,
         )
 
@@ -179,7 +179,8 @@ class TraceFeedback(NamedTuple):
             raise problems.unknown_trace(self.trace.hex())
         if len(events) > 1 and any(isinstance(one, int) for one in self.request.cited or ()):
             raise problems.invalid(
-                f"cited: the trace has {len(events)} lists, so a place is ambiguous; cite ids or texts", "$.cited"
+                f"cited: the trace has {len(events)} lists: cite ids or texts, not positions",
+                "$.cited",
             )
         positions = [cited_positions(slot.state, event, self.request) for slot, event in events]
         ignored = sum(all(one is None for one in found) for found in zip(*positions, strict=True))

@@ -281,7 +281,7 @@ class Service:
                 batch = self._next_batch()
                 stop = bool(batch) and isinstance(batch[-1][0], _Stop)
                 self._process(batch[:-1] if stop else batch, stop=stop)
-            except Exception as error:  # whatever happens, the writer goes on
+            except Exception as error:  # the writer survives every error
                 self._discard_state(error)
                 self._reject([future for _, future in batch], error)
 

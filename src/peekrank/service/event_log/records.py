@@ -72,7 +72,7 @@ class Ranked(Struct, array_like=True):
     relaxed: int = 0  # positions at which a limit could not be met
     followed: float = 1.0  # share of the learner's order that the leash allowed
     documents: int = 0  # number of documents in the body of a rerank call; 0 for other calls
-    places: bytes = (
+    positions: bytes = (
         b""  # uint16, index into `items` of each document, or NOWHERE; empty if it is the document's own
     )
     trace: bytes = b""  # id of the caller's trace; empty if the call had none
