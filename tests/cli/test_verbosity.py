@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
+from itertools import takewhile
 from pathlib import Path
 
 import pytest
@@ -79,14 +81,40 @@ def test_all_commands_that_speak_to_scripts_are_tested() -> None:
 @pytest.mark.usefixtures("folder")
 def test_json_is_all_that_is_printed_and_has_the_keys_that_are_documented(name: str) -> None:
     found: set[str] = set()
+    fields: dict[str, set[str]] = {}
     for arguments in ASKED[name]:
         done = peekrank(*name.split(), *arguments.split(), "--json", "-")
         assert done.exit_code == 0, done.output
-        found |= set(json.loads(done.stdout))
+        answer = json.loads(done.stdout)
+        found |= set(answer)
+        for key in answer:
+            fields.setdefault(key, set()).update(_fields(answer[key]))
         peekrank(*name.split(), *arguments.split(), "--json", "asked.json")
         assert Path("asked.json").read_text() == done.stdout
     keys = command_module(name).JSON_KEYS
     assert found == {key for some in keys for key in some.split(", ")}
+    assert all(fields[key] >= _documented(text) for key, text in keys.items() if fields.get(key))
+
+
+def _fields(value: object) -> set[str]:
+    """Return the names in a dictionary, or in those of a list."""
+    return (
+        set().union(*map(_fields, value))
+        if isinstance(value, list)
+        else set(value)
+        if isinstance(value, dict)
+        else set()
+    )
+
+
+def _documented(text: str) -> set[str]:
+    """Return the names that a description lists for each row.
+
+    >>> sorted(_documented("for each: regret, bound (or null), what it says"))
+    ['bound', 'regret']
+    """
+    names = re.match(r"for each[^:]*: (.*)", re.sub(r" \(.*?\)", "", text))
+    return set(takewhile(re.compile("[a-z_]+").fullmatch, names[1].split(", "))) if names else set()
 
 
 @pytest.mark.parametrize("name", QUIET)

@@ -430,7 +430,7 @@ export interface components {
             model: string;
             /** @description Sorted by falling score. */
             results: components["schemas"]["Result"][];
-            /** @description Places of the documents whose feedback the learner can use. */
+            /** @description Positions of the documents whose feedback the learner can use. */
             top_k: number[];
             /** @description Whether the learner explored. */
             explored: boolean;
@@ -442,7 +442,7 @@ export interface components {
          * @description A document at its position in the new order.
          */
         Result: {
-            /** @description Place in the request's `documents`, from 0. */
+            /** @description Position in the request's `documents`, from 0. */
             index: number;
             /** @description From 0 to 1, and lower than that of the result before. */
             relevance_score: number;
@@ -675,7 +675,7 @@ export interface components {
             high: number | null;
             /** @description Probability that the interval is ever wrong. */
             alpha: number;
-            /** @description Further lists that a verdict is likely to need. null if it is there, or unknown. */
+            /** @description Further lists that a verdict is likely to need. null if there is a verdict, or if unknown. */
             remaining: number | null;
             check: components["schemas"]["ComparisonCheck"] | null;
             /** @description Expected length of this test, divided by that of an A/B test, by the orders alone. */

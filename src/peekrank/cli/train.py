@@ -58,8 +58,8 @@ peekrank train train.txt ridge rtopkf uniform --test test.txt --out three
 peekrank train shop.csv --relevance sold --query search --id sku --out shop"""
 JSON_KEYS = {
     "data, test, k, rounds, measure, runs, seed, regret, scaling": "the options",
-    "learners": "for each: learner, quality, late, held_out (each with _sd), explored, regret, regret_sd, gap, "
-    "finite",
+    "learners": "for each: learner, quality, final_quality, held_out (each with _sd), explored, regret, "
+    "regret_sd, gap, finite",
     "models": "model files",
 }
 

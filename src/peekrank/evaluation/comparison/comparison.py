@@ -62,7 +62,7 @@ class Comparison:
     mode
         ``union`` mixes items from the first k of both orders, ``coin`` shows one order as it is.
     outside
-        Largest expected number of the first k positions for items from neither first k.
+        Largest expected number, among the first k positions, of items that neither order has there.
     examination
         For clicks, the probability that each of the k positions is looked at.
     max_feedback

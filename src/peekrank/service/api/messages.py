@@ -65,8 +65,8 @@ Group = Annotated[
         min_length=1,
         max_length=MAX_ID,
         pattern=_TEXT,
-        description="What rules limit together with other items, such as its publisher or brand. If it is "
-        "missing, the registered group counts. An item without any is a group of its own.",
+        description="Group of the item, such as its publisher or brand, which the slot's rules limit. If it is "
+        "missing, the registered group counts. An item without either is a group by itself.",
     ),
 ]
 Signal = Annotated[
@@ -394,7 +394,8 @@ class Comparison(Reply, frozen=True):
     high: Annotated[float | None, described("Upper end of the interval.")] = None
     alpha: Annotated[float, described("Probability that the interval is ever wrong.")] = 0.05
     remaining: Annotated[
-        int | None, described("Further lists that a verdict is likely to need. null if it is there, or unknown.")
+        int | None,
+        described("Further lists that a verdict is likely to need. null if there is a verdict, or if unknown."),
     ] = None
     check: ComparisonCheck | None = None
     ratio: Annotated[

@@ -65,7 +65,7 @@ class Text(Reply, frozen=True):
 class Result(Reply, frozen=True):
     """A document at its position in the new order."""
 
-    index: Annotated[int, described("Place in the request's `documents`, from 0.")]
+    index: Annotated[int, described("Position in the request's `documents`, from 0.")]
     relevance_score: Annotated[float, described("From 0 to 1, and lower than that of the result before.")]
     document: Annotated[Text | UnsetType, described("The text, if the request asks for it.")] = UNSET
 
@@ -111,7 +111,7 @@ class RerankReply(Reply, frozen=True):
     id: Annotated[EventId, described("Id of the event, for feedback. Also the header `X-Peekrank-Event`.")]
     model: SlotName
     results: Annotated[list[Result], described("Sorted by falling score.")]
-    top_k: Annotated[list[int], described("Places of the documents whose feedback the learner can use.")]
+    top_k: Annotated[list[int], described("Positions of the documents whose feedback the learner can use.")]
     explored: Annotated[bool, described("Whether the learner explored.")]
     usage: Usage
     meta: RerankMeta

@@ -28,8 +28,8 @@ class CompareConfig:
         Mode, "`union` mixes items from the first k of both orders, `coin` shows one order as it is."
     ] = "union"
     outside: Annotated[
-        float, "Expected number of the first k positions for items from neither first k. The verdict needs it "
-        "if the measure counts positions below k.",
+        float, "How many of the first k positions, in expectation, show items that neither order has there. The "
+        "verdict needs it if the measure counts positions below k.",
     ] = 0.0  # fmt: skip
     examination: Annotated[
         tuple[float, ...], "For clicks: the probability that each of the k positions is looked at."

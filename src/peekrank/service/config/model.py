@@ -68,7 +68,7 @@ class StoreConfig:
     path: Annotated[str, "SQLite file, relative to the folder of this file."] = "peekrank.db"
     url: Annotated[str, "`postgresql://...` instead of a file, to share the log between machines."] = ""
     synchronous: Annotated[
-        Synchronous, "With `full`, acknowledged calls survive a power cut. With `normal`, a crash of the process."
+        Synchronous, "With `full`, acknowledged calls survive a power cut; with `normal`, only a crash."
     ] = "full"
     snapshot_every: Annotated[int, "Records between two snapshots. A start replays at most so many."] = 100_000
     retention: Annotated[float, "How long closed events are kept, for example `90 days`. 0 means forever."] = 0.0

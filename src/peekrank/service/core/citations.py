@@ -19,8 +19,8 @@ def cited_positions(state: SlotState, event: Event, request: FeedbackRequest) ->
     if request.cited is None:
         if len(top_k) > 1:
             raise problems.invalid(
-                f"cited is missing: which of the first {len(top_k)} items does the grade speak of? Copied to all "
-                "of them it would say nothing about which item earned it",
+                f"cited is missing: name those of the first {len(top_k)} items that the grade is about. Copied to "
+                "all of them, it would not say which item earned it",
                 "$.cited",
             )
         return [0]
