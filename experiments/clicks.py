@@ -89,11 +89,11 @@ def measured(runs: Sequence[int]) -> dict[str, Floats]:
 
 def other_people(runs: Sequence[int]) -> records.Table:
     """Measure the loss of doubtsort for each click model and each feedback rule."""
-    forms = {"silence taken for 0": RAW, "cascade": parse_rules("click = 1; cascade"), "true curve": None}
-    lines = ["| people | " + " | ".join(forms) + " |", "|---|" + "---|" * len(forms)]
+    rules = {"missing clicks as 0": RAW, "cascade": parse_rules("click = 1; cascade"), "true curve": None}
+    lines = ["| people | " + " | ".join(rules) + " |", "|---|" + "---|" * len(rules)]
     for words, people in PEOPLE.items():
         cells = []
-        for taken in forms.values():
+        for taken in rules.values():
             if taken is None and not isinstance(people, PositionBased):
                 cells.append("there is none")
             else:
@@ -178,7 +178,7 @@ def table(found: dict[str, Floats], random: Floats) -> records.Table:
         "|---|" + "---|" * len(found),
     ]  # fmt: skip
     for column, strength in enumerate(STRENGTHS):
-        note = {0.0: " (silence taken for 0)", 1.0: " (the truth)"}.get(strength, "")
+        note = {0.0: " (missing clicks as 0)", 1.0: " (the truth)"}.get(strength, "")
         cells = [_spread(curves[:, column]) for curves in found.values()]
         lines.append(f"| {strength:g}{note} | {' | '.join(cells)} |")
     pictures = {PICTURE.name: "DCG lost against the assumed curve"}
@@ -191,7 +191,7 @@ def picture(found: dict[str, Floats]) -> Figure:
         figure, axes = blank("What a wrong position curve costs", "DCG lost, %", scale="linear", legend_rows=1)
         for position, (name, curves) in enumerate(found.items()):
             draw(axes, np.array(STRENGTHS), spread_of_runs(100 * curves), look(position), label=name)
-        axes.set_xlabel("assumed curve, as a power of the true one (0: silence taken for 0)")
+        axes.set_xlabel("assumed curve, as a power of the true one (0: missing clicks count as 0)")
         axes.set_ylim(bottom=0)
         axes.legend()
         finish(figure, axes)

@@ -50,7 +50,7 @@ def _section(name: str, command: Any) -> list[str]:
     return [
         f"## peekrank {name}",
         command.help,
-        f"```text\n{usage}\n```",
+        f"```sh\n{usage}\n```",
         "```sh\n" + "\n".join(command.examples) + "\n```",
         *([_table(("argument or option", "what", "default"), rows)] if rows else []),
         *([_table(("JSON key", "what"), named)] if named else []),

@@ -458,7 +458,7 @@ def test_a_long_compilation_is_reported_once_with_its_duration(messages: pytest.
     assert [text[:19] for text in said[1:]] == ["compiled kernels in"] * 2
 
 
-def test_compiling_is_said_on_standard_error_and_can_be_silenced(tmp_path: Path) -> None:
+def test_compiling_is_reported_on_standard_error_and_can_be_silenced(tmp_path: Path) -> None:
     script = "from peekrank._jit import progress; progress._PATIENCE = 0\n" + SORT
     shown = subprocess.run(
         [sys.executable, "-c", script],

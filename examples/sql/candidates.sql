@@ -1,6 +1,7 @@
 CREATE VIEW candidates AS
 WITH decisions AS (
-    SELECT * FROM read_parquet('decisions/*/slot=home/*.parquet', hive_partitioning = true)
+    SELECT *
+    FROM read_parquet('decisions/*/slot=home/*.parquet', hive_partitioning = true)
 )
 SELECT
     day, event, learner, k,

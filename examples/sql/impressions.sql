@@ -1,7 +1,10 @@
 {{ config(materialized='incremental', unique_key=['event', 'item']) }}
 
 WITH decisions AS (
-    SELECT * FROM read_parquet('{{ var("decisions") }}/*/*/*.parquet', hive_partitioning = true)
+    SELECT *
+    FROM read_parquet(
+        '{{ var("decisions") }}/*/*/*.parquet', hive_partitioning = true
+    )
     {% if is_incremental() %}
     WHERE day >= (SELECT max(day) FROM {{ this }})
     {% endif %}

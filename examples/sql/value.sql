@@ -1,6 +1,6 @@
 WITH ranks AS (
-    SELECT *, row_number() OVER (PARTITION BY event ORDER BY item) AS rank  -- another order: a, b, c
-    FROM candidates
+    SELECT *, row_number() OVER (PARTITION BY event ORDER BY item) AS rank
+    FROM candidates  -- another order: by name
 ), complete AS (
     SELECT event,
         sum(coalesce(2 ** feedback - 1, 0) / log2(1 + rank) / propensity)

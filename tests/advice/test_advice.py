@@ -280,7 +280,7 @@ def test_nothing_to_learn() -> None:
     assert "usual" not in str(advice)
 
 
-def test_undecided_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_undecided_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     def undecided(*problem: Any) -> Verdict:
         return Verdict(None, "undecided", "an open question")
 
@@ -381,7 +381,7 @@ def test_measures_that_reward_the_bottom_are_refused(own: Any, m: int) -> None:
 
 
 @pytest.mark.parametrize(("own", "m"), [(Shared(), 50), (FirstIsBest(), 50), (FirstIsBest(np.pi), 3)])
-def test_of_others_it_is_said_that_nothing_is_known(own: Measure, m: int) -> None:
+def test_of_others_it_is_reported_that_nothing_is_known(own: Measure, m: int) -> None:
     advice = advise(own, m=m, k=2, horizon=10**5)
     assert advice.verdict[:2] == (None, "undecided")
     assert "rate: unknown (undecided): No theorem on docs/theory/rates.md covers " in str(advice)
@@ -454,7 +454,7 @@ SURROGATE_PROBLEMS = [(m, k, grades) for m in (1, 2, 3, 4, 5) for k in range(1, 
 
 
 @pytest.mark.parametrize("name", SURROGATES)
-def test_what_is_said_of_surrogates_is_what_learners_can_do(name: str) -> None:
+def test_what_is_reported_of_surrogates_is_what_learners_can_do(name: str) -> None:
     phi = surrogate(name)
     for m, k, grades in SURROGATE_PROBLEMS:
         advice = advise_surrogate(name, m, k, grades)
@@ -576,7 +576,7 @@ def test_long_witnesses_are_left_out() -> None:
 
 
 @pytest.mark.parametrize("name", SURROGATES)
-def test_grades_that_the_learner_refuses_are_told(name: str) -> None:
+def test_grades_that_the_learner_refuses_are_reported(name: str) -> None:
     for grades, told in ((31, False), (32, name in ("kl", "smoothdcg"))):
         for k in (1, 2, 3):
             assert ("rtopkf accepts only grades up to 30" in advise_surrogate(name, 3, k, grades).reason) == told

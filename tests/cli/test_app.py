@@ -49,7 +49,7 @@ def test_help_shows_no_types_of_flags_and_no_defaults_in_brackets_within_bracket
     assert "[default: (" not in said
 
 
-def test_a_missing_file_is_told_in_words() -> None:
+def test_a_missing_file_is_reported_in_words() -> None:
     assert call("data", "nowhere.txt").stderr == "error: nowhere.txt: no such file or directory\n"
 
 

@@ -135,7 +135,7 @@ def test_runs_of_experiments_are_compared_by_their_last_regret(tmp_path: Path) -
     assert clear["difference"] < 0
 
 
-def test_quality_is_told_with_its_direction_and_its_limit() -> None:
+def test_quality_is_reported_with_its_direction_and_its_limit() -> None:
     gain, loss = compare("fold0"), compare("loss")
     assert "held-out ndcg@10 over paired runs, higher is better" in said(gain)
     assert "held-out sumloss over paired runs, lower is better" in said(loss)

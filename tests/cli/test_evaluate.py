@@ -98,7 +98,7 @@ def test_orders_from_files_and_json_lines(log: Path) -> None:
     assert "mine: 3 candidates not in the order come last." in done.output
 
 
-def test_what_is_wrong_is_said(log: Path) -> None:
+def test_what_is_wrong_is_reported(log: Path) -> None:
     assert "none.jsonl does not exist" in refused("evaluate", "none.jsonl", "--policy", "logged")
     assert "ndcg cannot be estimated" in refused("evaluate", log, "--policy", "logged", "--measure", "ndcg")
     assert "unknown policy 'loged'" in refused("evaluate", log, "--policy", "loged")

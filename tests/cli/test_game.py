@@ -33,7 +33,7 @@ pytestmark = pytest.mark.usefixtures("empty_folder")
 # --- one measure
 
 
-def test_a_small_game_is_told_by_theorem_and_definitions() -> None:
+def test_a_small_game_is_reported_by_theorem_and_definitions() -> None:
     said = rows(peekrank("game", "ndcg", "--m", "4", "--k", "2", "--json", "cell.json"))
     assert said["rate"].startswith("T, hopeless: no learner has sublinear regret")
     assert "Theorem 5" in said["why"]
@@ -62,7 +62,7 @@ def test_a_hard_game_names_its_obstacle() -> None:
     assert said["obstacle"].startswith("only worse rankings reveal whether '")
 
 
-def test_large_games_are_told_by_theorem_alone() -> None:
+def test_large_games_are_reported_by_theorem_alone() -> None:
     said = rows(peekrank("game", "ndcg@10", "--m", "1000000", "--k", "10", "--json", "cell.json"))
     assert said["rate"].startswith("T, hopeless")
     assert said["basis"].startswith("theorem only")
@@ -135,7 +135,7 @@ def test_many_actions_are_cut_short_but_not_in_json() -> None:
     assert len(read("out.json")["actions"]) == 42
 
 
-def test_what_is_undecided_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_undecided_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     def undecided(game: Game, **_: Any) -> Analysis:
         return Analysis(game, None, None, undecided="whether actions 0 and 1 are neighbours")
 

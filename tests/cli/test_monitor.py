@@ -36,7 +36,7 @@ def test_a_good_log_raises_nothing() -> None:
     assert done.stdout == "No alarm in 300 decisions. The expected number of false alarms is at most 0.0003.\n"
 
 
-def test_a_fault_is_told_with_cause_and_action_and_as_json() -> None:
+def test_a_fault_is_reported_with_cause_and_action_and_as_json() -> None:
     write("log.jsonl", *decisions(300), *decisions(100, 1, hide_apple, first=300))
     done = peekrank("monitor", "log.jsonl", "--json", "alarms.json")
     assert "item-hidden" in done.stdout
@@ -110,7 +110,7 @@ def test_a_growing_file_is_followed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert rounds[-1] == 49  # the last decision waits for later ones
 
 
-def test_what_is_wrong_is_told() -> None:
+def test_what_is_wrong_is_reported() -> None:
     assert "nothing.jsonl does not exist" in refused("monitor", "nothing.jsonl")
     Path("bad.jsonl").write_text("{}\n")
     assert "bad.jsonl is not a log" in refused("monitor", "bad.jsonl")

@@ -31,6 +31,6 @@ def test_the_curve_is_shown_and_written() -> None:
     assert made["shown"] == [120, 120]
 
 
-def test_what_is_wrong_is_told() -> None:
+def test_what_is_wrong_is_reported() -> None:
     assert "nothing.jsonl does not exist" in refused("position-bias", "nothing.jsonl")
     assert "periods = 0: must be a whole number" in refused("position-bias", "log.jsonl", "--periods", "0")

@@ -51,7 +51,7 @@ def test_after_it_nothing_is_compiled(tmp_path: Path) -> None:
     assert python("-c", COUNTED, cache=tmp_path / "cold").stdout != "0\n", "nothing is ever counted"
 
 
-def test_a_folder_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     said = python("-m", "peekrank", "precompile", "uniform", cache=tmp_path / "file")
     assert said.returncode == 2

@@ -26,7 +26,7 @@ def test_a_file_to_begin_with_is_right(tmp_path: Path) -> None:
     assert "already exists" in refused("serve", "--init", file)
 
 
-def test_a_wrong_file_is_told_by_line_and_nearest_name(tmp_path: Path) -> None:
+def test_a_wrong_file_is_reported_by_line_and_nearest_name(tmp_path: Path) -> None:
     file = tmp_path / "service.toml"
     file.write_text('[slots.home]\nlearner = "doubtsor"\n')
     assert "line 2" in refused("serve", file, "--check")
@@ -36,7 +36,7 @@ def test_a_wrong_file_is_told_by_line_and_nearest_name(tmp_path: Path) -> None:
     assert "No such file" in refused("serve", tmp_path / "none.toml")
 
 
-def test_what_to_do_is_said_where_nothing_is_named() -> None:
+def test_what_to_do_is_reported_where_nothing_is_named() -> None:
     assert "--init writes one, --playground needs none" in refused("serve")
     assert "must be one of debug, info" in refused("serve", "--playground", "--log-level", "loud")
 

@@ -135,7 +135,7 @@ def test_an_interruption_says_what_is_kept(monkeypatch: pytest.MonkeyPatch) -> N
         (["rtop1f"], "rtop1f learns about fixed items, not from features"),
     ],
 )
-def test_what_is_wrong_is_said_in_a_line_and_nothing_is_written(options: list[str], message: str) -> None:
+def test_what_is_wrong_is_reported_in_a_line_and_nothing_is_written(options: list[str], message: str) -> None:
     Path("wide.txt").write_text(letor_text(5, 3, d=5))
     Path("from-zero.txt").write_text(letor_text(5, 3, base=0))
     assert message in refused(*QUICK, *options)
@@ -179,7 +179,7 @@ def test_rounded_relevance_is_a_note() -> None:
     assert "note: train.txt: real-valued relevance is rounded to grades" in done.stderr
 
 
-def test_parts_that_the_measure_cannot_judge_are_told() -> None:
+def test_parts_that_the_measure_cannot_judge_are_reported() -> None:
     Path("zero.txt").write_text("".join(f"0 qid:{q} 1:{d} 2:1 3:1 4:1\n" for q in (1, 2) for d in (1, 2)))
     skip = ["rtopkf", "uniform", "--measure", "ndcg@10+skip"]
     done = peekrank(*QUICK, *skip, "--test", "zero.txt")

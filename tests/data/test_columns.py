@@ -67,7 +67,7 @@ def test_columns_of_the_training_part_are_found_by_name_in_any_order_and_filled_
         Dataset.of({**test, "price": [1, 2], "stars": ["1", "2"]}, columns=train.about.columns)
 
 
-def test_a_category_that_the_training_part_does_not_have_is_said_and_has_no_feature() -> None:
+def test_a_category_that_the_training_part_does_not_have_is_reported_and_has_no_feature() -> None:
     train = Dataset.of({"a": ["x", "y", "x"]}, categories=["a"])
     with pytest.warns(UserWarning, match="in 2 rows, first 'z' in row 2; their features are 0"):
         data = Dataset.of({"a": ["y", "z", "z"]}, columns=train.about.columns)

@@ -233,7 +233,7 @@ def test_offsets_beyond_the_rows_are_rejected(rounds: Rounds) -> None:
 
 
 @pytest.mark.parametrize("convert", [np.int64, np.float32, "strided"])
-def test_gains_of_any_type_are_perceived_alike(convert: Any, rounds: Rounds) -> None:
+def test_gains_of_any_type_are_transformed_alike(convert: Any, rounds: Rounds) -> None:
     """A measure of a user's own may give integers or views; kernels are compiled for contiguous float64."""
 
     class Odd(DCG):
@@ -373,7 +373,7 @@ def test_agents_can_be_pickled() -> None:
     assert np.array_equal(again.rank(np.eye(4, 3)).ranking, agent.rank(np.eye(4, 3)).ranking)
 
 
-def test_how_long_lists_may_be_is_said() -> None:
+def test_how_long_lists_may_be_is_reported() -> None:
     agent = Agent(RTopKF(), m=4, k=1, d=3)
     for wrong in (np.ones(3), np.ones((0, 3)), np.ones((5, 3)), np.ones((4, 2)), None):
         with pytest.raises(ValueError, match=r"features of shape .*: must be of shape \(n, 3\), n from 1 to 4"):

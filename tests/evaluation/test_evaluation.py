@@ -310,7 +310,7 @@ def test_candidates_without_support_are_named_and_in_the_intervals() -> None:
     assert own.unsupported == ()
 
 
-def test_clipping_has_a_bias_that_is_told() -> None:
+def test_clipping_has_a_bias_that_is_reported() -> None:
     log, _ = simulated(Uniform(), 2, m=5, k=1)
     order = fixed_order(log, ["0", "1", "2", "3", "4"])
     whole = evaluate_log(log, [order], DCG(), regression="none").estimates[0]

@@ -89,7 +89,7 @@ def test_open_bandit_logs_that_do_not_carry_enough_are_refused(tmp_path: Path) -
         read_open_bandit(tmp_path / "none.csv")
 
 
-def test_what_cannot_be_carried_is_said(tmp_path: Path) -> None:
+def test_what_cannot_be_carried_is_reported(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="event '1' has k = 2, but dsjson has one action per decision"):
         write_dsjson(tmp_path / "x", logged(k=2))
     without = logged()._replace(propensity=np.full(800, np.nan))

@@ -49,7 +49,7 @@ def test_healthy_logs_are_what_they_are_called() -> None:
     assert (turned.positions[2000:][made.positions[2000:] == 0] == 2).all()
 
 
-def test_delays_are_told_in_words() -> None:
+def test_delays_are_reported_in_words() -> None:
     assert script._told([5, 7, 9]) == "7 (9)"
     assert script._told([5, 7, script.BAD + 1]) == "7 (not in 5,000)"
     assert script._told([script.BAD + 1]) == "not in 5,000"

@@ -155,7 +155,7 @@ horizons = 100
         ("horizons = 100", "horizons = 100\nk = 3", 11, "not valid TOML"),
     ],
 )
-def test_what_is_wrong_with_a_file_is_told_with_its_line(
+def test_what_is_wrong_with_a_file_is_reported_with_its_line(
     old: str, new: str, line: int, message: str, tmp_path: Path
 ) -> None:
     assert read(GOOD, tmp_path).k == (1, 2)
@@ -409,7 +409,7 @@ def test_a_failed_run_is_named_and_finished_ones_stay(tmp_path: Path, monkeypatc
     assert finished_runs(SMALL, tmp_path) == RUNS
 
 
-def test_a_full_disk_is_told_and_leaves_no_half_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_reported_and_leaves_no_half_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = Path.replace
 
     def full(path: Path, target: Path) -> Path:

@@ -191,7 +191,7 @@ def test_two_at_once_come_to_the_same_bytes(
     assert contents(tmp_path) == straight[kind.name]
 
 
-def test_a_folder_that_is_removed_in_the_middle_is_told_and_begun_anew(
+def test_a_folder_that_is_removed_in_the_middle_is_reported_and_begun_anew(
     kind: Kind, straight: dict[str, dict[str, bytes]], tmp_path: Path
 ) -> None:
     position, calls = tmp_path / "results", iter(range(10**6))
@@ -233,7 +233,7 @@ def fill(file: Path) -> None:
             ballast.write(bytes(1024))
 
 
-def test_a_full_disk_is_told_and_the_same_command_goes_on(
+def test_a_full_disk_is_reported_and_the_same_command_goes_on(
     kind: Kind, straight: dict[str, dict[str, bytes]], tmp_path: Path
 ) -> None:
     with small_disk(tmp_path / "small", "256k"):
@@ -253,7 +253,7 @@ def test_a_full_disk_is_told_and_the_same_command_goes_on(
         assert made(kind, position) == straight[kind.name]
 
 
-def test_a_folder_that_cannot_be_written_to_is_told(
+def test_a_folder_that_cannot_be_written_to_is_reported(
     kind: Kind, straight: dict[str, dict[str, bytes]], tmp_path: Path
 ) -> None:
     position = tmp_path / "disk"

@@ -28,7 +28,7 @@ def test_statistics_are_those_of_the_answers() -> None:
         assert confidence_width(items, i, 7.0) == pytest.approx(expected, rel=1e-13)
 
 
-def test_forgetting_is_a_weighted_mean() -> None:
+def test_decay_is_a_weighted_mean() -> None:
     gains, items = [0.0, 3.0, 1.0, 7.0], new_stats(1)
     for gain in gains:
         update(items, 0, gain, 0.5)

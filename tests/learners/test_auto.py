@@ -25,7 +25,7 @@ def test_it_is_the_champion_of_its_members() -> None:
 
 
 @pytest.mark.parametrize("k", [1, 3])
-def test_a_lift_takes_over_where_relevance_is_a_product(k: int) -> None:
+def test_a_feature_map_takes_over_where_relevance_is_a_product(k: int) -> None:
     auto = Auto(max_grade=1, expand=6)
     agent = Agent(auto, m=6, k=k, d=3)
     run_agents([agent], products(12_000, 2), measure=DCG())

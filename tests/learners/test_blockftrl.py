@@ -188,13 +188,13 @@ def test_long_horizons_are_cut_without_overflow() -> None:
 
 @pytest.mark.parametrize("k", [1, 8])
 @pytest.mark.parametrize("horizon", [1, 9])
-def test_horizons_without_a_whole_block_are_said(horizon: int, k: int) -> None:
+def test_horizons_without_a_whole_block_are_reported(horizon: int, k: int) -> None:
     with pytest.warns(ShortHorizonWarning, match=r"ends before the first block of 10 rounds.* nothing is learned"):
         BlockFTRL(DCG(), horizon=horizon).init(Shape(10, 0, k))
 
 
 @pytest.mark.parametrize(("horizon", "blocks", "length"), [(10, 1, 10), (95, 9, 10)])
-def test_short_horizons_are_said(horizon: int, blocks: int, length: int) -> None:
+def test_short_horizons_are_reported(horizon: int, blocks: int, length: int) -> None:
     learner = BlockFTRL(SumLoss(), horizon=horizon)
     with pytest.warns(ShortHorizonWarning, match=rf"horizon = {horizon} is short: .* blocks of {length} rounds"):
         state = learner.init(Shape(10, 0, 8))

@@ -252,7 +252,7 @@ def test_a_saved_champion_cannot_name_many_or_nested_members(
         ((GOOD, Ridge()), "must all use features"),
     ],
 )
-def test_who_cannot_be_a_member_is_told_why(members: tuple[Learner, ...], said: str) -> None:
+def test_who_cannot_be_a_member_is_reported_why(members: tuple[Learner, ...], said: str) -> None:
     with pytest.raises(ValueError, match=said):
         Champion(DCG(), members)
 

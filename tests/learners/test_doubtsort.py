@@ -65,7 +65,7 @@ def test_shows_what_its_definition_says(measure: Any, form: Any) -> None:
             assert (state.items.answers[item], state.items.sums[item]) == pytest.approx((n, s), rel=1e-12)
 
 
-def test_forgets_as_its_definition_says() -> None:
+def test_decays_as_its_definition_says() -> None:
     in_the_midst(DoubtSort(DCG(), decay=0.9), 5, 2, seed=0, rounds=100)
 
 

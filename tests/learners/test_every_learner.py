@@ -409,7 +409,7 @@ def test_broken_learner_fails_the_check_that_names_its_fault(broken: Learner, fa
         LEARNER_CHECKS[fault](broken)
 
 
-def test_perceiving_cannot_leak_what_was_not_shown() -> None:
+def test_transformed_feedback_cannot_leak_what_was_not_shown() -> None:
     """It is asked about each grade once, not about the relevance of a round."""
     LEARNER_CHECKS["only_the_top_k_is_seen"](LooksAround())
 
@@ -463,7 +463,7 @@ class Nameless:
     min_k: ClassVar[int] = 1
 
 
-def test_a_learner_that_lacks_a_member_is_told_which() -> None:
+def test_a_learner_that_lacks_a_member_is_reported_which() -> None:
     incomplete: Any = Nameless()
     with pytest.raises(ValueError, match="is no learner: it lacks name, variable_length, persistent, kernels, "):
         Agent(incomplete, m=3, k=1)

@@ -102,7 +102,7 @@ def test_estimates_are_unbiased_and_the_draw_is_the_leader(
             np.testing.assert_allclose(token[1:], seen[ranking[:k]], rtol=1e-12)
 
 
-def test_costs_not_grades_are_perceived() -> None:
+def test_feedback_becomes_costs_not_grades() -> None:
     grades = np.array([0, 1, 3, np.nan])
     np.testing.assert_array_equal(PermFTRL(DCG(), max_grade=3).transform_feedback(grades), [7, 6, 0, np.nan])
     np.testing.assert_array_equal(PermFTRL(SumLoss(), max_grade=3).transform_feedback(grades), [3, 2, 0, np.nan])

@@ -357,7 +357,7 @@ def test_items_are_remembered_beside_their_features() -> None:
     assert w[m] > 0.5
 
 
-def test_forgetting_fades_answers_and_keeps_the_prior() -> None:
+def test_decay_fades_answers_and_keeps_the_prior() -> None:
     learner, X = Ridge(decay=0.95), lists(90)
     agent = Agent(learner, m=M, k=2, d=D)
     rows, _, weights = dense(play(agent, X, grades(X)))
@@ -371,7 +371,7 @@ def test_forgetting_fades_answers_and_keeps_the_prior() -> None:
     assert np.all(state.prior[:D] < 1.5 * today)
 
 
-def test_forgetting_follows_change() -> None:
+def test_decay_follows_change() -> None:
     X, end = lists(3000), np.array([1500, 2000, 3000])
     relevance = grades(X)
     relevance[1500:] = 3 - relevance[1500:]
@@ -440,13 +440,13 @@ def fitted(product: float) -> tuple[float, set[float]]:
     return float(agent.state.sums[RESERVE]), found
 
 
-def test_the_prior_of_a_lift_is_moved_to_where_answers_are_more_likely() -> None:
+def test_the_prior_of_a_feature_map_is_moved_to_where_answers_are_more_likely() -> None:
     (linear, some), (product, others) = fitted(0.0), fitted(1.0)
     assert product < linear
     assert some | others == {4.0, 0.25, 1.0}
 
 
-def test_a_lift_learns_products() -> None:
+def test_a_feature_map_learns_products() -> None:
     X = lists(2000)
     relevance = (X[..., 0] * X[..., 1] - X[..., 2] ** 2 > 0).astype(np.uint8)
     rounds = Rounds(X.reshape(-1, D), relevance.ravel(), np.arange(0, len(X) * M + 1, M))
@@ -462,7 +462,7 @@ def test_a_lift_learns_products() -> None:
     ("expand", "squares", "products", "waves"),
     [(0, 0, 0, 0), (3, 0, 0, 3), (5, 5, 0, 0), (8, 5, 0, 3), (14, 5, 0, 9), (15, 5, 10, 0), (100, 5, 10, 0)],
 )
-def test_lifted_columns_are_squares_and_products_and_waves_where_these_do_not_fit(
+def test_columns_of_a_feature_map_are_squares_and_products_and_waves_where_these_do_not_fit(
     expand: int, squares: int, products: int, waves: int
 ) -> None:
     learner = Ridge(expand=expand)

@@ -505,7 +505,7 @@ def test_exploiting_rounds_teach_nothing() -> None:
     assert state.clock.tolist() == [9, 3, 1, 3]
 
 
-def test_gains_not_grades_are_perceived() -> None:
+def test_feedback_becomes_gains_not_grades() -> None:
     grades = np.array([0, 1, 3, np.nan])
     np.testing.assert_array_equal(
         RTop1F(DCG(), horizon=9, max_grade=3).transform_feedback(grades), [0, 1, 7, np.nan]
@@ -660,7 +660,7 @@ def test_the_leaders_order_below_the_explored_item_pays() -> None:
     assert fixed.mean() < RTop1F(DCG(), horizon=10_000).bound(Shape(10, 0, 1), 10_000)
 
 
-def test_a_short_horizon_is_said() -> None:
+def test_a_short_horizon_is_reported() -> None:
     with pytest.warns(
         ShortHorizonWarning, match=r"horizon = 50 is short: .* 10 explorations.* blocks of 25 rounds"
     ):

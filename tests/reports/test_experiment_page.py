@@ -57,7 +57,7 @@ def test_structure(paper: Result, tmp_path: Path) -> None:
     assert "prefers-color-scheme: dark" in source
 
 
-def test_every_summary_is_told(paper: Result, tmp_path: Path) -> None:
+def test_every_summary_is_reported(paper: Result, tmp_path: Path) -> None:
     text = report(paper, tmp_path).text
     for s in paper.summaries():
         row = f"{s.learner} {s.regret:,.0f}" if s.regret >= 100 else f"{s.learner} {s.regret:.1f}"

@@ -90,7 +90,7 @@ def test_the_same_sweep_gives_the_same_bytes(finished: SweepResult, tmp_path: Pa
     assert written(finished, tmp_path / "a") == written(slower, tmp_path / "b")
 
 
-def test_what_was_asked_and_run_is_told(finished: SweepResult, tmp_path: Path) -> None:
+def test_what_was_asked_and_run_is_reported(finished: SweepResult, tmp_path: Path) -> None:
     source = written(finished, tmp_path)
     text = Page(source).text
     assert "4 settings; every learner has 3 runs in each" in text

@@ -79,7 +79,7 @@ def test_a_kill_is_told_from_an_end(tmp_path: Path) -> None:
     assert not script.killed([sys.executable, "-c", ""], tmp_path, 600)
 
 
-def test_a_command_that_fails_is_told(tmp_path: Path) -> None:
+def test_a_command_that_fails_is_reported(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="ended with code 3: why"):
         script.run([sys.executable, "-c", "print('why'); exit(3)"], tmp_path / "x")
 

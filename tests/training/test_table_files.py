@@ -115,7 +115,7 @@ def test_every_form_of_a_table_is_read_as_its_data_frame(write: Write, tmp_path:
 
 @pytest.mark.usefixtures("_blocks")
 @pytest.mark.parametrize("write", WRITERS)
-def test_features_are_all_other_numbers_and_what_is_left_out_is_said(write: Write, tmp_path: Path) -> None:
+def test_features_are_all_other_numbers_and_what_is_left_out_is_reported(write: Write, tmp_path: Path) -> None:
     path = write(shop(gaps=False), tmp_path)
     with pytest.warns(UserWarning, match=r"columns that are no numbers are left out: 'brand' \("):
         data = read_table(path, OPTIONS)
@@ -197,7 +197,7 @@ def test_what_is_no_number_or_no_column_is_refused_where_it_is_named(write: Writ
         ("a.parquet", "PAR1", "a.parquet: is not a Parquet file"),
     ],
 )
-def test_what_is_wrong_is_said_with_its_place(name: str, text: str, said: str, tmp_path: Path) -> None:
+def test_what_is_wrong_is_reported_with_its_place(name: str, text: str, said: str, tmp_path: Path) -> None:
     (tmp_path / name).write_text(text)
     with pytest.raises(ValueError, match=said):
         read_table(tmp_path / name, TableOptions("r", columns=("x",)))

@@ -228,7 +228,7 @@ def _rank_once(
     _set_items(state, items)
     _rank(state, X, uniforms[row], ranking, token)
     if not is_permutation(ranking, memory.seen):
-        raise ValueError("the learner's rank kernel fills a ranking with something else than its items")
+        raise ValueError("the learner's rank kernel fills a ranking with something other than its items")
     rounds[0] += 1
     number = int(rounds[0])
     if len(propensities) == 0:

@@ -46,7 +46,7 @@ from peekrank.kernels.sorting import copy_moved, move_up
 from peekrank.kernels.vectors import copy
 from peekrank.types import Features, Floats, Ints, Kernels, State
 
-_NO_RANKING = "the learner's component kernel fills a ranking with something else than its items"
+_NO_RANKING = "the learner's component kernel fills a ranking with something other than its items"
 
 
 @kernel

@@ -51,7 +51,7 @@ _ACTIONS = {
     "orphan-feedback": "Probable causes: retries after decisions were closed, another environment, or ids that "
     "the app invents. Compare the ids.",
     "equal-answers": "The app probably copies one answer for the whole list to its first k items, which says "
-    "nothing about which item earned it. Send it for the items that it speaks of, and none for the others.",
+    "nothing about which item earned it. Send it for the items that it is about, and none for the others.",
     "item-fewer-answers": "People probably cannot give feedback on the item. Look at it on the page.",
     "item-more-answers": "The item is probably shown differently, or its feedback is sent twice. Look at it.",
     "item-lower-grades": "The item itself probably changed: price, picture, stock. If it is a different item "

@@ -180,7 +180,7 @@ def test_problems_are_raised_and_not_retried(service: Service) -> None:
     assert transport.attempts == 1
 
 
-def test_something_else_at_the_address_is_told() -> None:
+def test_something_else_at_the_address_is_reported() -> None:
     with client(Flaky(None, 1, status=200)) as calls, pytest.raises(Problem, match="Check the address"):
         calls.rank("home")
 

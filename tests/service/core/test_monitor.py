@@ -89,7 +89,7 @@ def test_apps_that_sort_by_themselves_raise_an_alarm_if_they_tell(tmp_path: Path
     it.close()
 
 
-def test_what_was_shown_is_told_once_and_with_an_answer(tmp_path: Path) -> None:
+def test_what_was_shown_is_reported_once_and_with_an_answer(tmp_path: Path) -> None:
     it, _ = service(tmp_path, k=2, update="on_close")
     ranking = it.rank("home", RankRequest(event_id="e")).ranking
     event = it._manager.slots["home"].state.open["e"]

@@ -201,7 +201,7 @@ def test_old_records_are_forgotten(record: Chain, store: PostgreSQLStore) -> Non
     assert (store.ends("home"), store.ends("search")) == ((8, 10), (1, 1))
 
 
-def test_no_password_is_told() -> None:
+def test_no_password_is_reported() -> None:
     store = PostgreSQLStore("postgresql://me:secret@127.0.0.1:1/shop", ["home"])
     with pytest.raises(StoreError) as caught:
         store.acquire()

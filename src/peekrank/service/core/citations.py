@@ -14,7 +14,7 @@ Positions = list[int | None]  # of each cited item in the ranking; None: not amo
 
 
 def cited_positions(state: SlotState, event: Event, request: FeedbackRequest) -> Positions:
-    """Find the cited items among the first k. Without `cited`, the grade speaks of the only one."""
+    """Find the cited items among the first k. Without `cited`, the grade is about the only one."""
     top_k = np.frombuffer(event.body.ranking, "<u4", event_k(event)).tolist()
     if request.cited is None:
         if len(top_k) > 1:
