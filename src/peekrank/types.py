@@ -79,7 +79,7 @@ class Rounds(NamedTuple):
 
 
 class Applied(NamedTuple):
-    """What `peekrank.engine.rules` did to a list."""
+    """Effects of `peekrank.engine.rules` on a list."""
 
     pins: tuple[tuple[int, int], ...]  # position (from 1) and item, of the pins that had an effect
     groups: Ints | None  # of the items, in the order of the app's list

@@ -186,7 +186,7 @@ def _ours(function: Callable[..., Any]) -> bool:
 
 
 def unspecialised(*_: Any) -> Any:
-    """Stand for a kernel in a template, until `specialise` puts one in its position."""
+    """Stand for a kernel in a template, until `specialise` replaces it by one."""
     raise TypeError("this function is a template: specialise it for its kernels")
 
 

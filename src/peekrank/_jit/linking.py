@@ -134,7 +134,7 @@ class _WithoutEnvironments:
 
 
 def _callees(library: Any) -> list[Any]:
-    """Return all libraries below this one, each before those it calls: LLVM drops a function nobody calls yet."""
+    """Return all libraries below this one, each before those it calls: LLVM drops functions without callers."""
     order: dict[Any, None] = {}
 
     def visit(one: Any) -> None:

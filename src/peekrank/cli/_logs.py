@@ -95,7 +95,7 @@ def _open_service_log(where: str, slot: str | None) -> LogSource:
 
 
 def note_export(done: Exported) -> None:
-    """Say what an export had to leave out."""
+    """Describe the decisions that an export left out."""
     if done.missing:
         first, last = done.missing
         print_error(

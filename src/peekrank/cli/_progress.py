@@ -75,6 +75,6 @@ def rounds_bar(rounds: int, finished: Callable[[], str], folder: Path) -> Iterat
 
 
 def exit_interrupted(state: str, folder: Path) -> NoReturn:
-    """Print what an interrupted command has kept, and exit with code 130."""
+    """Print which results an interrupted command has kept, and exit with code 130."""
     print_error(f"stopped; {state} in {folder}{os.sep} - run the same command again to resume")
     raise typer.Exit(130)

@@ -15,7 +15,7 @@ STANDARD_OUTPUT = Path("-")
 
 
 class Verbosity(NamedTuple):
-    """What a command prints besides notes and errors."""
+    """Kinds of output besides notes and errors."""
 
     results: bool = True
     progress: bool = True

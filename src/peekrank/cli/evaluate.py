@@ -203,7 +203,7 @@ def command(
 
 
 def _holdout(verdict: HoldoutVerdict, log: str) -> Text:
-    """Say what the holdout of a log found."""
+    """Describe the verdict of the holdout in a log."""
     mean, low, high = verdict.two_samples
     means = f" Plain means: {number(mean)} ({number(low)} to {number(high)});" if verdict.plain else ""
     visitors = f", {pluralize(verdict.visitors, 'visitor')}" if verdict.visitors < verdict.lists else ""

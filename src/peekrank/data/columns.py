@@ -69,7 +69,7 @@ class Filled(NamedTuple):
 def fit_columns(
     parts: dict[str, Cells], categories: Collection[str], missing: str, source: str
 ) -> tuple[Column, ...]:
-    """Decide what to make of the columns of a training part. With ``missing="median"``, compute the medians.
+    """Decide how to convert the columns of a training part. With ``missing="median"``, compute the medians.
 
     >>> fit_columns({"a": np.array([1, np.nan, 4, 9])}, (), "median", "x")
     (Column(name='a', filled=True, median=4.0, indicator=True, categories=None),)

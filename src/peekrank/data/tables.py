@@ -118,7 +118,7 @@ def dataset_of_columns(
 
 
 def _fit(parts: dict[str, Cells], choice: Choice, source: str) -> tuple[dict[str, Cells], tuple[Column, ...]]:
-    """Return the columns that are features, and what to make of them."""
+    """Return the feature columns, and how to convert each of them."""
     chosen = list(parts) if choice.features is None else list(dict.fromkeys(choice.features))
     for name in chosen:
         if name not in parts:

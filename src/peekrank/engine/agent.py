@@ -13,7 +13,7 @@ from peekrank._util.text import pluralize
 from peekrank.engine import serialization
 from peekrank.engine.context import NO_KEY, Context, as_context, as_key, as_version
 from peekrank.engine.entry_points import (
-    WELL,
+    OK,
     are_uniform,
     context_entry_point,
     entry_points,
@@ -366,7 +366,7 @@ class Agent(AgentState):
             if self._has_context:
                 self._set_context(self._memory, as_key(self.learner, key), _NO_SCORES, self._everyone[:0])
             code = self._update(self._memory, items, X, ranking, token, answers)
-        if code != WELL:
+        if code != OK:
             self._raise_error(code, X, ranking, token, np.array(grades, _FLOAT))
 
     def __repr__(self) -> str:

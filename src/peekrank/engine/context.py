@@ -1,4 +1,4 @@
-"""What an app says about a list besides its items: a key, scores, and the order in which it gave the items."""
+"""Context of a list that an app passes beside the items: a key, scores, and the order of the items."""
 
 from __future__ import annotations
 

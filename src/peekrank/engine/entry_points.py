@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from peekrank._jit import kernel, specialise, unspecialised
 from peekrank.types import LARGEST_FEATURE, Features, Floats, Ints, Kernels, State
 
-WELL, NO_PERMUTATION, BAD_TOKEN, BAD_FEATURES = (
+OK, NO_PERMUTATION, BAD_TOKEN, BAD_FEATURES = (
     -1,
     -2,
     -3,
@@ -34,7 +34,7 @@ def no_counts(counted: int, changing: int) -> Counts:
 
 
 class Memory(NamedTuple):
-    """What an agent keeps between calls."""
+    """Arrays and counts that an agent keeps between calls."""
 
     state: State
     counts: Counts
@@ -238,7 +238,7 @@ def _rank_once(
 
 
 def _update_once(memory: Memory, items: Ints, X: Features, ranking: Ints, token: Floats, answers: Floats) -> int:
-    """Update, unless the decision or the answers are invalid. Return `WELL` or what is invalid."""
+    """Update, unless the decision or the answers are invalid. Return `OK` or what is invalid."""
     state, transformed, grades = memory.state, memory.transformed, memory.feedback_values
     if first_invalid_item(X) >= 0:
         return BAD_FEATURES
@@ -248,7 +248,7 @@ def _update_once(memory: Memory, items: Ints, X: Features, ranking: Ints, token:
         if not abs(token[i]) < np.inf:
             return BAD_TOKEN
     code = _fill_values(answers, grades, transformed)
-    if code != WELL:
+    if code != OK:
         return code
     _set_items(state, items)
     _update(state, X, ranking, token, transformed[: len(answers)])
@@ -256,12 +256,12 @@ def _update_once(memory: Memory, items: Ints, X: Features, ranking: Ints, token:
     for p in range(len(answers)):
         if not np.isnan(answers[p]):
             count_answer(counted, items[ranking[p]])
-    return WELL
+    return OK
 
 
 @kernel
 def _look_up_values(answers: Floats, grades: Floats, values: Floats) -> int:
-    """Fill in the value of each grade. Return `WELL` or the position of an answer that is no grade."""
+    """Fill in the value of each grade. Return `OK` or the position of an answer that is no grade."""
     for p in range(len(answers)):
         answer = answers[p]
         if np.isnan(answer):
@@ -270,15 +270,15 @@ def _look_up_values(answers: Floats, grades: Floats, values: Floats) -> int:
             values[p] = grades[int(answer)]
         else:
             return p
-    return WELL
+    return OK
 
 
 @kernel
 def _copy_values(answers: Floats, grades: Floats, values: Floats) -> int:  # noqa: ARG001
-    """Copy answers that have been transformed, and return `WELL`."""
+    """Copy answers that have been transformed, and return `OK`."""
     for p in range(len(answers)):
         values[p] = answers[p]
-    return WELL
+    return OK
 
 
 def _set_context(memory: Memory, key: int, scores: Floats, listed: Ints) -> None:

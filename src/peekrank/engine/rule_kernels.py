@@ -28,7 +28,7 @@ _FLOATS = ("shares", "probs", "app_weights", "losses", "scores", "top_weights", 
 
 
 class RuleMemory(NamedTuple):
-    """Rules in numbers, what a call adds to them, and working memory for one list."""
+    """Rules as numbers, additions of the current call, and working memory for one list."""
 
     numbers: Ints
     shares: Floats

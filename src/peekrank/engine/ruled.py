@@ -1,4 +1,4 @@
-"""Rules of an agent, and what single calls add to them."""
+"""Rules of an agent, and additional rules of single calls."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _NO_SCORES: Floats = np.empty(0)
 
 
 class Plan(NamedTuple):
-    """Rules of a call: those of the agent, and what the call adds."""
+    """Rules of a call: those of the agent and additional ones."""
 
     pins: tuple[tuple[int, int], ...]  # position (from 1) and item
     required: frozenset[int]  # positions that the call itself pins
@@ -186,7 +186,7 @@ class Ruled:
 
 
 def _key(pins: Pins | None, blocked: Iterable[int] | None) -> tuple[Any, ...] | None:
-    """Return what identifies the rules of a call, or None if they are not plain numbers."""
+    """Return a key that identifies the rules of a call, or None if they are not plain numbers."""
     if not (pins is None or type(pins) is dict) or not (blocked is None or type(blocked) in (list, tuple)):
         return None
     said = (*(() if pins is None else (*pins, *pins.values())), *(blocked or ()))

@@ -62,7 +62,7 @@ class Chunk(NamedTuple):
 
 
 class LoopMemory(NamedTuple):
-    """What the compiled loop reads and writes in every round."""
+    """Arrays that the compiled loop reads and writes in every round."""
 
     state: State
     counts: Counts

@@ -145,7 +145,7 @@ class Log(NamedTuple):
 
 
 class Scope(NamedTuple):
-    """What must be known of a log before its first decision is evaluated."""
+    """Facts about a whole log, needed before its first decision is evaluated."""
 
     decisions: int
     names: tuple[str, ...]  # of all candidates

@@ -225,7 +225,7 @@ def _natural(text: str) -> list[tuple[int, int, str]]:
 
 
 class Identity(NamedTuple):
-    """What shows that a file has changed."""
+    """Size and times of a file, by which a change is noticed."""
 
     size: int
     modified_ns: int

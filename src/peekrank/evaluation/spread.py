@@ -84,7 +84,7 @@ def add_parts(
 
 
 def _slim(log: Log, *, keep: bool) -> Log:
-    """Return a part without what estimates do not need, because it is sent."""
+    """Return a part without the columns that estimates do not need, because it is sent."""
     none = {"arms": None, "share": None, "own": None, "expected": None}
     slim = log._replace(names=(), **none)  # type: ignore[arg-type]
     return slim if keep else slim._replace(features=None, scores=None)

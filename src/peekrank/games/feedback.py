@@ -44,7 +44,7 @@ def check_feedback(feedback: str) -> Feedback:
 
 
 def observe(feedback: Feedback, relevance: Ints) -> Shown:
-    """Return what rankings show.
+    """Return the signals of all rankings.
 
     Parameters
     ----------

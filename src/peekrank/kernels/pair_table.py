@@ -78,7 +78,7 @@ def find(table: PairTable, first: int, second: int) -> int:
 
 @kernel
 def add(table: PairTable, first: int, second: int) -> int:
-    """Return the row of a pair, which is a new one if the pair is new. The table must not be full then."""
+    """Return the row of a pair. A new pair gets a new row, so the table must not be full."""
     slot = _slot(table, first, second)
     if table.slots[slot] == 0:
         row = table.used[0]

@@ -87,7 +87,7 @@ def anytime_intervals(result: Evaluation) -> Figure:
 
 
 def _together(result: Evaluation) -> str:
-    """Say whether the level refers to all differences together or to each, if there are several."""
+    """Say whether the level refers to all differences together or to each of several."""
     count = len(result.differences)
     return "" if count < 2 else f", all {count} together" if result.simultaneous else ", each"
 

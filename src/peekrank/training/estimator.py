@@ -283,7 +283,7 @@ class TopKRanker:
         return twin
 
     def _repr_html_(self) -> str:
-        """Return the parameters and what was trained, for notebooks."""
+        """Return the parameters and the trained model as HTML, for notebooks."""
         rows = "".join(f"<li>{name} = {escape(shown(value))}</li>" for name, value in self.get_params().items())
         state = "not fitted"
         if self.__sklearn_is_fitted__():

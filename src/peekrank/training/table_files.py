@@ -113,7 +113,7 @@ def read_table(
 
 
 class _Wanted(NamedTuple):
-    """What the columns are wanted for."""
+    """Options of a table and its columns."""
 
     options: TableOptions
     columns: tuple[Column, ...]

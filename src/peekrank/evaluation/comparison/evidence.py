@@ -19,7 +19,7 @@ _FLOOR = 0.3  # smallest spread that the design assumes, as a share of the large
 
 
 class Evidence(NamedTuple):
-    """What a comparison has learned."""
+    """Sums and item statistics of a comparison."""
 
     sums: Floats  # of gains, by subject
     counts: Floats

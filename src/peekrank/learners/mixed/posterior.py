@@ -1,4 +1,4 @@
-"""Posterior of mixed: sums of items and cells, one rotation for each answer, and what is expected of an item."""
+"""Posterior of mixed: sums of items and cells, one rotation for each answer, and expected answers."""
 
 from __future__ import annotations
 
@@ -282,7 +282,7 @@ def prior_mean(j: int, columns: int) -> float:
 
 @kernel
 def learn(s: MixedState, model: Model, row: int, cell: int, y: float) -> float:
-    """Learn the answer y about an item and cell with the columns in `s.x`; return what was expected of it."""
+    """Learn the answer y about an item and cell with the columns in `s.x`; return its expectation."""
     c, lv, columns = n_columns(s), s.fit[LV], len(model.w)
     first, keyed = columns - c, cell >= 0
     model.sums[CLOCK] += 1

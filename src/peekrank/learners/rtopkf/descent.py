@@ -103,7 +103,7 @@ def _descend(s: RTopKFState, X: Features) -> None:
 
 @kernel
 def _keep(s: RTopKFState) -> None:
-    """Copy what an update may change."""
+    """Copy the arrays that an update may change."""
     d = len(s.w)
     copy(s.w, s.kept[:d])
     copy(s.v, s.kept[d:])

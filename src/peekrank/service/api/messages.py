@@ -339,7 +339,7 @@ class ChangedReply(Reply, frozen=True):
 
 
 class ReloadReply(Reply, frozen=True):
-    """What a reload of the configuration changed."""
+    """Changes made by a reload of the configuration."""
 
     changed: Annotated[list[str], described("A line for each field. Empty if the file has not changed.")] = []
 

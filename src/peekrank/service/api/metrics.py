@@ -82,7 +82,7 @@ def stats_and_slots(service: ServiceProtocol) -> tuple[StatsReply, list[SlotRepl
 
 
 def visible_stats(stats: StatsReply, slots: list[SlotReply], key: Key) -> StatsReply:
-    """Remove what a key that is limited to some slots could learn about the others."""
+    """Remove figures about slots that a limited key must not see."""
     if not key.slots:
         return stats
     sequence = sum(slot.sequence for slot in slots if key.sees(slot.name))

@@ -64,7 +64,7 @@ class _Lines:
             self._file.write(text)
 
     def flush(self) -> None:
-        """Pass on what was written."""
+        """Pass the written text on."""
         with suppress(ValueError, OSError):
             self._file.flush()
 

@@ -36,7 +36,7 @@ class State(Enum):
 
 
 class Trigger(Enum):
-    """What can happen to an existing event."""
+    """Calls and times that can change an existing event."""
 
     SAME_RANK = "rank, same body"
     OTHER_RANK = "rank, another body"

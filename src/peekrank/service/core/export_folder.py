@@ -27,7 +27,7 @@ _PART = re.compile(r"part-(\d+)-records-(\d+)-(\d+)\.parquet")
 
 
 class Exported(NamedTuple):
-    """What an export wrote."""
+    """Result of an export."""
 
     decisions: int
     files: int

@@ -122,7 +122,7 @@ class SlotHoldout:
         cluster.visits = [*cluster.visits, visit]
 
     def _describe(self, cluster: Cluster, body: Ranked) -> None:
-        """Store what a list says about its items, if it can still count."""
+        """Store the evidence of a list on its items, if it can still count."""
         ranking, own = read_numbers(body.ranking), read_numbers(body.baseline)
         items = np.arange(len(ranking)) if body.names else np.sort(ranking)
         n, k = len(items), min(body.k, len(items))

@@ -82,7 +82,7 @@ class OpenEvents(OrderedDict[str, Event]):
                 self._awake.append((event.round, event.id))
 
     def begin(self, event: Event) -> None:
-        """Add an event, and let the one before the newest so many rest."""
+        """Add an event, and release the record of the one that is no longer among the newest."""
         self[event.id] = event
         self._awake.append((event.round, event.id))
         while self._awake[0][0] <= event.round - AWAKE:

@@ -1,4 +1,4 @@
-"""Replies: what the service says about the events, the items and the state of a slot."""
+"""Replies about the events, the items and the state of a slot."""
 
 from __future__ import annotations
 

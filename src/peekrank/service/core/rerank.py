@@ -137,7 +137,7 @@ class Rerank(NamedTuple):
         return reply
 
     def _record(self, state: SlotState) -> Ranked:
-        """Begin the record with what only a rerank call has."""
+        """Begin the record with the fields that only rerank calls have."""
         _, blocked = allowed_items(state, self.request)
         listed = [
             name

@@ -19,7 +19,7 @@ Items = Sequence[str | messages.Item]
 
 
 def said_by_rules(body: Ranked, rows: Ints | None) -> dict[str, Any]:
-    """Return what a record says to `Agent.rank` about rules. `rows` are the registered items with features."""
+    """Return the rules in a record as arguments of `Agent.rank`. `rows` are the registered items with features."""
     said: dict[str, Any] = {}
     if body.pins:
         positions, items = zip(*body.pins, strict=True)

@@ -248,7 +248,7 @@ class SlotState:
         return request, self.agent.override(decision, order)
 
     def _arranged(self, request: Ranked) -> bytes:
-        """Return what the order of a visitor depends on beside its items."""
+        """Return everything except the items that determines the order of a visitor."""
         if not request.visitor:
             return b""
         rules = self.agent.rules
