@@ -97,11 +97,11 @@ def test_the_worst_stream_is_that_of_the_summary(found: StudyResult) -> None:
         assert r["regret"] == pytest.approx(np.mean(regrets))
         assert r["spread"] == pytest.approx(np.std(regrets, ddof=1))
         if r["learner"] == "uniform":
-            assert r["bound"] is r["kept"] is None
+            assert r["bound"] is r["within_bound"] is None
         else:
             bound = SetFTRL(Precision(1, mean=False), horizon=r["horizon"]).bound(Shape(3, 0, 1), r["horizon"])
             assert r["bound"] == bound
-            assert r["kept"] == (r["regret"] <= bound)
+            assert r["within_bound"] == (r["regret"] <= bound)
 
 
 def test_a_few_unlucky_runs_do_not_choose_the_stream() -> None:

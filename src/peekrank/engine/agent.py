@@ -230,7 +230,7 @@ class Agent(AgentState):
         _set_write(ranking, 0)  # a decision must not change after it was shown
         _set_write(propensities, 0)
         known, latest = (propensities, number) if number > 0 else (None, -number)
-        return _new_tuple(Decision, (X, ranking, token, known, subset, latest, *_said(context), applied, renewed))
+        return _new_tuple(Decision, (X, ranking, token, known, subset, latest, *_parts(context), applied, renewed))
 
     def _list_to_rank(self, features: ArrayLike | None, available: ArrayLike | None) -> tuple[Any, Ints, Any]:
         """Return the features of the rows to rank, their items, and these once more if some items are missing."""
@@ -471,7 +471,7 @@ class Agent(AgentState):
         return agent
 
 
-def _said(context: Context | None) -> tuple[int | None, Floats | None, Ints | None]:
+def _parts(context: Context | None) -> tuple[int | None, Floats | None, Ints | None]:
     """Return the last fields of a decision: key, scores and rows in the order of the app's list."""
     if context is None:
         return None, None, None

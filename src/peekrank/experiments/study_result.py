@@ -34,7 +34,7 @@ class Worst(NamedTuple):
         return self.bound is not None and self.regret - 2 * self.std_error > self.bound
 
     @property
-    def kept(self) -> bool | None:
+    def within_bound(self) -> bool | None:
         """Whether the mean is within the bound, or None if there is no bound."""
         return None if self.bound is None else self.regret <= self.bound
 
@@ -79,8 +79,11 @@ class StudyResult(NamedTuple):
         for learner in self.study.learners:
             value, low, high = self.exponent(learner)
             exponent = {"exponent": value, "exponent_low": low, "exponent_high": high}
-            rows += [{"learner": learner, **w._asdict(), "kept": w.kept, **exponent} for w in self.worst(learner)]
-        return pl.DataFrame(rows, schema_overrides={"bound": pl.Float64, "kept": pl.Boolean})
+            rows += [
+                {"learner": learner, **w._asdict(), "within_bound": w.within_bound, **exponent}
+                for w in self.worst(learner)
+            ]
+        return pl.DataFrame(rows, schema_overrides={"bound": pl.Float64, "within_bound": pl.Boolean})
 
     def _worst(self, learner: str) -> tuple[list[int], Floats]:
         """Return the worst stream at each horizon, and its regrets of shape (horizons, runs)."""

@@ -118,12 +118,12 @@ def claims(found: dict[Game, StudyResult], ct15: dict[str, Floats]) -> Iterator[
         corrected.value < SUBLINEAR,
     )
     points = [w for f in found.values() for name in f.study.learners for w in f.worst(name) if w.bound is not None]
-    kept = sum(bool(w.kept) for w in points)
+    held = sum(bool(w.within_bound) for w in points)
     yield Claim(
         "worst mean regret within the bound, every learner that has one, every game and horizon",
         "all",
-        f"{kept:,} of {len(points):,}",
-        kept == len(points),
+        f"{held:,} of {len(points):,}",
+        held == len(points),
     )
 
 

@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 Items = Sequence[str | messages.Item]
 
 
-def said_by_rules(body: Ranked, rows: Ints | None) -> dict[str, Any]:
+def rule_arguments(body: Ranked, rows: Ints | None) -> dict[str, Any]:
     """Return the rules in a record as arguments of `Agent.rank`. `rows` are the registered items with features."""
-    said: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}
     if body.pins:
         positions, items = zip(*body.pins, strict=True)
         pinned = items if rows is None else rows_of_items(rows, np.array(items)).tolist()
-        said["pins"] = dict(zip(positions, pinned, strict=True))
+        arguments["pins"] = dict(zip(positions, pinned, strict=True))
     if body.groups:
-        said["groups"] = read_numbers(body.groups)
-    return said
+        arguments["groups"] = read_numbers(body.groups)
+    return arguments
 
 
 def rows_of_items(rows: Ints, items: Ints) -> Ints:

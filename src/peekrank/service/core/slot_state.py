@@ -30,7 +30,7 @@ from peekrank.service.core.holdout import SlotHoldout, with_holdout
 from peekrank.service.core.items import Items
 from peekrank.service.core.monitor import ClosedEvent, SlotMonitor
 from peekrank.service.core.open_events import Event, OpenEvents
-from peekrank.service.core.rules import rows_of_items, said_by_rules
+from peekrank.service.core.rules import rows_of_items, rule_arguments
 from peekrank.service.core.stays import Stay, Stays, arrangement, new_stay, repeated
 from peekrank.service.event_log.chain import origin
 from peekrank.service.event_log.records import (
@@ -217,7 +217,7 @@ class SlotState:
             version=version,
             uniforms=uniforms[:n],
             expected=expected,
-            **said_by_rules(request, rows),
+            **rule_arguments(request, rows),
         )
         if stay is not None:
             request, decision = self._repeat(stay, request, decision, rows)
