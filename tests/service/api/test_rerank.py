@@ -133,7 +133,7 @@ def test_grades_of_cited_documents(tmp_path: Path) -> None:
         def put(body: dict[str, Any]) -> Any:
             return call("PUT", "/v1/events/turn-1/feedback", json=body)
 
-        assert "which of the first 3 items" in problem(put({"grade": 1}), 422, "invalid")
+        assert "the first 3 items that the grade is about" in problem(put({"grade": 1}), 422, "invalid")
         assert "from 0 to 1" in problem(put({"grade": 2, "cited": [0]}), 422, "invalid")
         assert "either grades, or one grade" in problem(put({"grades": [1], "cited": [0]}), 422, "invalid")
         assert "grades is missing" in problem(put({"cited": [0]}), 422, "invalid")
