@@ -7,6 +7,7 @@ import json
 import os
 import signal
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -23,6 +24,9 @@ from peekrank.data.letor import read_letor
 from peekrank.data.peek import open_dataset, save_dataset
 from peekrank.data.scaling import fit_standardisation, scale_within_queries
 from peekrank.engine import Agent
+from peekrank.evaluation.judged_batches import resume, with_next_batch
+from peekrank.evaluation.judging import Judging, make_pool
+from peekrank.evaluation.trec import Judgement, Run, read_qrels, read_run
 from peekrank.experiments.sweep import EXAMPLE, Sweep, read_sweep
 from peekrank.games.analysis import analyse
 from peekrank.games.certificate import certificate
@@ -30,6 +34,7 @@ from peekrank.games.files import read_game
 from peekrank.games.game import Game
 from peekrank.games.ranking import ranking_game
 from peekrank.learners.ridge.learner import Ridge
+from peekrank.measures import DCG
 from peekrank.service.config.model import read_config
 from peekrank.service.config.reference import example
 from peekrank.streams.adversary import Adversary
@@ -118,6 +123,38 @@ def ratings() -> Target:
         "user,item,rating,time\n1,7,4,9\n1,8,2.5,9\n2,7,5,9\n",
     )
     return _text(".csv", pool(samples, '"" "," 1,2,3 1e999'), lambda path: Ratings(path).in_memory(), _draw)
+
+
+def trec_run() -> Target:
+    """Make the target for runs of TREC."""
+    samples = (
+        "q1 Q0 a 1 3 x\nq1 Q0 b 2 2.5 x\nq2 Q0 a 1 -1e3 x\n",
+        "q2\tQ0\ta\t1\t0\tx\r\n\nq1 Q0 c 1 1 x\nq1 Q0 a 9 1 x\n",
+    )
+    fixed = {"q1": ["b", "a"], "q2": ["c"]}
+
+    def use(run: Run) -> None:
+        with suppress(ValueError):  # other queries, or the same order
+            Judging(make_pool(run, fixed, DCG())).draw(2)
+
+    return _text(".run", pool(samples, "Q0 nan 1e999 q1"), read_run, use)
+
+
+def qrels() -> Target:
+    """Make the target for qrels with sampled pairs."""
+    pairs = make_pool({"q1": [*"abcd"], "q2": [*"ab"]}, {"q1": [*"dbca"], "q2": [*"bc"]}, DCG(), max_grade=2)
+    known = [Judgement("q1", 0, "b", 2.0)]
+    drawn = with_next_batch(resume(pairs, known), known, 3)
+    text = "".join(f"{one.query} {one.iteration} {one.document} {abs(one.grade):g}\n" for one in drawn)
+
+    def read(path: Path) -> Judging:
+        return resume(pairs, read_qrels(path), path.name)
+
+    def use(judging: Judging) -> None:
+        if judging.left and not judging.missing:
+            judging.draw(2)
+
+    return _text(".qrels", pool((text, "q1 0 a 0\nq1 Q0 b -1\nq3 0 x 2\n"), "-1 1e999 9"), read, use)
 
 
 def game_csv() -> Target:
@@ -226,6 +263,8 @@ TARGETS: dict[str, Callable[[], Target]] = {
         peek,
         orders,
         ratings,
+        trec_run,
+        qrels,
         game_csv,
         game_json,
         adversary,

@@ -12,6 +12,7 @@ from helpers.documents import letor_text
 from helpers.services import service
 from helpers.traffic import live
 from peekrank.cli.app import COMMANDS, command_module, command_named
+from peekrank.evaluation.trec import write_run
 
 ENDLESS = ("peekrank serve --playground", "peekrank serve service.toml", "peekrank monitor log.jsonl --follow")
 LONG = (
@@ -89,6 +90,8 @@ def test_examples_run_as_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     Path("columns.toml").write_text(
         "[columns]\n" + "".join(f"{role} = '{name}'\n" for role, name in roles.items())
     )
+    for name, documents in (("today", "abc"), ("new", "cbd")):
+        write_run(Path(f"{name}.run"), {"q": list(documents)})
     for line in [line for name in COMMANDS for line in examples(name)]:
         if line not in (*ENDLESS, *LONG, *OTHERS):
             done = peekrank(*shlex.split(line)[1:])

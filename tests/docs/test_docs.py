@@ -25,7 +25,7 @@ PAGES = [README, ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/**/*.md"))]
 TRAIN = ROOT / "docs" / "data" / "train.md"  # tests/cli runs its commands, with fewer rounds
 COMMANDS = {page: found for page in PAGES if page != TRAIN and (found := shell_commands(page, "peekrank"))}
 ELSEWHERE = {"reproduce", "serve"}  # takes minutes, runs until it is stopped: other tests run these
-FILE = re.compile(r"[\w./-]+\.(csv|db|gz|json|jsonl|parquet|peek|py|soc|toml|tsv|txt)")
+FILE = re.compile(r"[\w./-]+\.(csv|db|gz|json|jsonl|parquet|peek|py|qrels|run|soc|toml|tsv|txt)")
 WRITTEN = {"--certificate", "--csv", "--init", "--json", "--latex", "--log", "--markdown", "--out", "--picture"}
 every_page = pytest.mark.parametrize("page", COMMANDS, ids=lambda page: str(page.relative_to(ROOT)))
 

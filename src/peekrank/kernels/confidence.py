@@ -53,7 +53,7 @@ RATES = 16  # each half of the one before: covers variances over a factor of a b
 _FASTEST = 0.5  # the largest rate times its scale
 _LARGEST_PART = 0.75  # the largest rate times its scale, if scales follow the observations
 _STEPS = 40  # limit for Newton steps and for bisection
-_BOLDEST = 0.5  # the largest part of the capital that a bet can lose
+BOLDEST = 0.5  # the largest part of the capital that a bet can lose
 POINTS = 64  # the interpolation is then exact to rounding
 
 
@@ -292,7 +292,7 @@ def next_bet(bets: Bets, low: float, alpha: float) -> float:
     scale = max(highest - low, 1e-300)
     variance = (bets.totals[2] + scale * scale / 4) / (t + 1)
     wanted = sqrt(2 * log(1 / alpha) / (max(variance, 1e-300) * (t + 1) * log(t + 2)))
-    return float(min(wanted, _BOLDEST / scale))
+    return float(min(wanted, BOLDEST / scale))
 
 
 @kernel
@@ -309,16 +309,51 @@ def observe_bet(bets: Bets, x: float, low: float, alpha: float) -> None:
         As for `next_bet`.
     """
     bet, last = next_bet(bets, low, alpha), len(bets.means) - 1
-    for j in range(len(bets.means)):
+    mean = (bets.totals[1] + (bets.means[last] + low) / 2) / (bets.totals[0] + 1)
+    place_bet(bets, x, bet)
+    bets.totals[2] += (x - mean) * (x - mean)
+
+
+@kernel
+def place_bet(bets: Bets, x: float, bet: float) -> None:
+    """Add an observation on which `bet` was placed; it must be known before, and lose at most half the capital.
+
+    >>> bets = Bets.fresh(0.0, 1.0)
+    >>> place_bet(bets, 1.0, 0.5)
+    >>> bets.products[[0, -1]]
+    array([1.5, 1. ])
+    """
+    last = len(bets.means) - 1
+    for j in range(last + 1):
         bets.products[j] *= 1 + bet * (x - bets.means[j])
     if not (bets.products[last] > 1e-100 and bets.products[0] < 1e100):  # the smallest, and the largest
-        for j in range(len(bets.means)):
+        for j in range(last + 1):
             bets.logs[j] += log(bets.products[j])
             bets.products[j] = 1.0
-    mean = (bets.totals[1] + (bets.means[last] + low) / 2) / (bets.totals[0] + 1)
     bets.totals[0] += 1
     bets.totals[1] += x
-    bets.totals[2] += (x - mean) * (x - mean)
+
+
+@kernel
+def narrow_bets(bets: Bets, lowest: float, highest: float, space: Floats) -> None:
+    """Forget the capital against means outside narrower limits, which allows larger bets.
+
+    This keeps the bound valid if the mean is within these limits, or if they are bounds whose own error
+    probability is counted. `space` has room for a number for each point.
+
+    >>> bets = Bets.fresh(0.0, 1.0)
+    >>> place_bet(bets, 1.0, 0.5)
+    >>> narrow_bets(bets, 0.0, 0.5, np.empty(POINTS))
+    >>> np.exp(bets.logs[[0, -1]]).round(6)
+    array([1.5 , 1.25])
+    """
+    last = len(bets.means) - 1
+    first, width = bets.means[0], bets.means[last] - bets.means[0]
+    for j in range(last + 1):
+        space[j] = _capital(bets, lowest + (highest - lowest) * (bets.means[j] - first) / width)
+    for j in range(last + 1):
+        bets.means[j] = lowest + (highest - lowest) * (bets.means[j] - first) / width
+        bets.logs[j], bets.products[j] = space[j], 1.0
 
 
 @kernel
