@@ -15,7 +15,7 @@ from peekrank import DCG
 from peekrank.evaluation.judging import Judging, Pool, group_by_prediction, make_pool
 from peekrank.types import Floats
 
-POOLS, QUERIES, BATCH, WIDTHS = 100, 50, 25, (0.5, 0.3, 0.2)
+POOLS, QUERIES, BATCH, WIDTHS = 24, 50, 25, (0.5, 0.3, 0.2)
 MANY, FEW, JUDGED = 2000, 10, 40
 
 
@@ -76,22 +76,19 @@ def needed() -> None:
 
 def coverage() -> None:
     """Print how often intervals were ever wrong, where it is hardest: few judgements, few relevant documents."""
-    print("| pool | difference | value of the first | width of the difference at the end, of that before |")
+    print("| pool | difference | value of the first | width of the difference at the end, of that at first |")
     print("|---|---|---|---|")
-    for name in (
-        "1 % relevant",
-        "5 % relevant",
-        "half relevant",
-        "relevant where least drawn",
-        "wrong predictions",
-    ):
+    names = ("1 % relevant", "5 % relevant", "half relevant", "half relevant, all judged")
+    for name in (*names, "relevant where least drawn", "misleading predictions"):
         wrong, widths = np.zeros(2), []
         for seed in range(MANY):
             rng = np.random.default_rng([2, seed])
-            share = {"1 % relevant": 0.01, "5 % relevant": 0.05, "half relevant": 0.5}.get(name, 0.05)
+            share = 0.01 if name.startswith("1 %") else 0.5 if name.startswith("half") else 0.05
             pool, grades, predictions = made_pool(rng, FEW, share, documents=15, listed=10, depth=5)
             groups = None
-            if name == "wrong predictions":  # they are right in the first batch, and then reversed
+            if name == "misleading predictions":  # right for pairs likely to be drawn first, reversed for others
+                d = np.abs(pool.weights[0] - pool.weights[1])
+                predictions = np.where(d > np.median(d), predictions, 1 - predictions)
                 groups = group_by_prediction(pool, dict(zip(pool.pairs, map(float, predictions), strict=True)))
             judging = Judging(pool, groups=groups, seed=seed)
             if name == "relevant where least drawn":
@@ -99,11 +96,7 @@ def coverage() -> None:
                 grades = np.zeros(len(grades), np.int64)
                 grades[np.argsort(judging._rates)[: len(grades) // 8]] = 1
                 judging = Judging(pool, seed=seed)
-            if name == "wrong predictions":
-                judged(judging, grades, JUDGED // 2, JUDGED // 2)
-                unknown = np.isnan(judging.gains)
-                grades = np.where(unknown, 1 - grades, grades)
-            judged(judging, grades, JUDGED, JUDGED // 2)
+            judged(judging, grades, 10**6 if "all" in name else JUDGED, JUDGED // 2)
             first, second = pool.weights @ pool.gains[grades]
             for i, true in enumerate((first - second, first)):
                 _, lows, highs = np.array(judging._tracks[i].history).T

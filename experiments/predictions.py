@@ -1,24 +1,30 @@
-"""Measure what outside predictions are worth in an evaluation: records/predictions.json.
+"""Measure what outside predictions are worth in an evaluation, and bounds without propensities.
+
+The tables are those of records/predictions.json.
 
 python experiments/predictions.py widths      # widths of intervals for correlations from 0 to 0.9
 python experiments/predictions.py coverage    # 2,000 logs of few decisions about many items: how often wrong?
+python experiments/predictions.py bounds      # bounds without propensities on 2,000 logs: how often wrong?
 """
 
 from __future__ import annotations
 
 import sys
+from itertools import product
 
 import numpy as np
 import polars as pl
 
 from peekrank import DCG
+from peekrank.evaluation.bounds import bound_source
 from peekrank.evaluation.evaluation import evaluate_log
 from peekrank.evaluation.log import Log
-from peekrank.evaluation.policies import fixed_order
+from peekrank.evaluation.policies import fixed_order, ranker
 from peekrank.evaluation.softmax import add_softmax_propensities
+from peekrank.evaluation.sources import MemorySource
 from peekrank.types import Floats
 
-RUNS, DECISIONS, M, K = 20, 3000, 10, 3
+RUNS, DECISIONS, M, K = 20, (3000, 30_000), 10, 3
 LOGS, FEW, MANY, SEEN = 2000, 60, 50, 10
 
 
@@ -51,24 +57,24 @@ def correlated(rng: np.random.Generator, gains: Floats, means: Floats, rho: floa
 
 def widths() -> None:
     """Print the widths of the intervals of a difference relative to those without predictions."""
-    print("| correlation | usual | anytime | anytime, stationary |\n|---|---|---|---|")
-    for rho in (0.0, 0.1, 0.3, 0.5, 0.7, 0.8, 0.9):
+    print("| decisions | correlation | usual | anytime | anytime, stationary |\n|---|---|---|---|---|")
+    for n, rho in product(DECISIONS, (0.0, 0.1, 0.3, 0.5, 0.7, 0.8, 0.9)):
         ratios = []
         for seed in range(RUNS):
             rng = np.random.default_rng([1, seed])
             means = rng.uniform(0.1, 0.9, M)
-            gains = (rng.random((DECISIONS, M)) < means).astype(float)
+            gains = (rng.random((n, M)) < means).astype(float)
             scores, predictions = rng.normal(size=M), correlated(rng, gains, means, rho)
-            log = softmax_log(rng, DECISIONS, scores, K, gains, predictions)
+            log = softmax_log(rng, n, scores, K, gains, predictions)
             orders = [fixed_order(log, [str(i) for i in rng.permutation(M)], name) for name in "ab"]
             found = [
                 evaluate_log(one, orders, DCG(K)).differences[0] for one in (log, log._replace(predictions=None))
             ]
             sizes = [[high - low for low, high in (e.fixed_n, e.anytime, e.betting)] for e in found]
-            ratios.append(np.divide(np.array(sizes[0]), np.array(sizes[1])))
+            ratios.append(np.divide(*sizes))
         mean, sd = np.mean(ratios, axis=0), np.std(ratios, axis=0, ddof=1)
         cells = " | ".join(f"{a:.2f} ± {b:.2f}" for a, b in zip(mean, sd, strict=True))
-        print(f"| {rho} | {cells} |", flush=True)
+        print(f"| {n:,} | {rho} | {cells} |", flush=True)
 
 
 def coverage() -> None:
@@ -99,5 +105,30 @@ def coverage() -> None:
         print(f"| {name} | {100 * wrong / LOGS:.2f} % | {100 * usual / LOGS:.1f} % |", flush=True)
 
 
+def bounds() -> None:
+    """Print how often bounds without propensities were wrong, for a logger that always shows the same order."""
+    print("| seen | mean relevance | anytime, wrong | same relevance everywhere, wrong | width, anytime |")
+    print("|---|---|---|---|---|")
+    for seen in (M, K):
+        for level in (0.05, 0.5):
+            wrong, width = np.zeros(2), 0.0
+            for seed in range(LOGS):
+                rng = np.random.default_rng([3, seed])
+                means = rng.beta(4 * level, 4 * (1 - level), M)
+                gains = (rng.random((FEW, M)) < means).astype(float)
+                log = softmax_log(rng, FEW, -1000.0 * np.arange(M), seen, gains, np.full(gains.shape, np.nan))
+                log = log._replace(propensity=np.full(FEW * M, np.nan), scores=None, predictions=None)
+                ranks = rng.permutation(M)
+                source = MemorySource("log", log)
+                order = ranker("order:" + ",".join(map(str, ranks)), source.scope, measure=DCG())
+                found = bound_source(source, [order], DCG()).values[0]
+                true = means[ranks] @ DCG().discount(M)
+                for i, (low, high) in enumerate((found.anytime, found.stationary or (0.0, 0.0))):
+                    wrong[i] += not low <= true <= high
+                width += (found.anytime[1] - found.anytime[0]) / LOGS
+            cells = " | ".join(f"{100 * count / LOGS:.2f} %" for count in wrong)
+            print(f"| {seen} of {M} | {level} | {cells} | {width:.2f} |", flush=True)
+
+
 if __name__ == "__main__":
-    {"widths": widths, "coverage": coverage}[sys.argv[1]]()
+    {"widths": widths, "coverage": coverage, "bounds": bounds}[sys.argv[1]]()

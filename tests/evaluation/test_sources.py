@@ -197,6 +197,17 @@ def test_slots_and_ranges_are_not_mixed(tmp_path: Path) -> None:
         open_source(folder)
 
 
+def test_a_file_without_answers_is_not_taken_for_one_without_them(tmp_path: Path) -> None:
+    folder = write_days(tmp_path)
+    last = folder / "day=2026-02-01" / "slot=home" / "part-0.parquet"
+    frame = pl.read_parquet(last)
+    for missing, kept in (("feedback", "propensity"), ("propensity", "feedback")):
+        frame.drop(missing).write_parquet(last)
+        message = rf"day=2026-02-01/slot=home/part-0.parquet, row 1: .* it has {kept}, but day=2026-01-30/.*part-0"
+        with pytest.raises(ValueError, match=message):
+            open_source(folder)
+
+
 @pytest.mark.usefixtures("small_parts")
 def test_errors_in_a_later_part_name_file_and_row(tmp_path: Path) -> None:
     folder = write_days(tmp_path)

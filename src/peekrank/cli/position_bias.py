@@ -35,9 +35,9 @@ def command(
     slot: SlotOption = None,
     json_file: JsonFile = None,
 ) -> None:
-    """Estimate from a log with clicks as feedback how likely people are to look at each position.
+    """Estimate from a click log how likely people are to look at each position.
 
-    The estimate needs items that were shown at several positions.
+    Feedback must be clicks, and items must have been shown at several positions.
     """
     from peekrank.evaluation.position_bias import estimate_curve
 

@@ -205,7 +205,9 @@ def _uniform_log(table: pl.DataFrame, items: pl.Series, path: Path) -> Log:
 
 
 def write_open_bandit(path: str | PathLike[str], log: Log) -> None:
-    """Write a log with k = 1 as Open Bandit's CSV, without the propensities of items not shown.
+    """Write a log with k = 1 as Open Bandit's CSV.
+
+    The format loses unanswered decisions, features, feedback times, and propensities of items not shown.
 
     Parameters
     ----------

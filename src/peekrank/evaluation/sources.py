@@ -283,19 +283,28 @@ class ParquetSource:
         lengths: set[int] = set()
         events, k, shortest, latest, latest_at = _Events(), 1, (1, 1), -np.inf, ""
         first_range: tuple[float, float] | None = None
-        holdout = False
+        first_file = self._source(files[0]).file
+        holdout, columns = False, None
         for path in files:
             identity, source, n, start = Identity.of(path), self._source(path), 0, latest
             with _named(path, source.file):
                 present = read_schema(path).names()
                 check_columns(present, source.file)
+                own = [name for name in ("propensity", "feedback") if name in present]
+                if columns not in (None, own):
+                    here, there = (" and ".join(one) or "neither" for one in (own, columns or []))
+                    raise ValueError(
+                        f"{source.file}, row 1: of the columns propensity and feedback it has {here}, but "
+                        f"{first_file} has {there}; files of a log need the same"
+                    )
+                columns = own
                 wanted = [name for name in ("event", "k", "candidates", "time", "arm", *HEADER) if name in present]
                 for frame in read_slices(path, _SURVEYED, columns=wanted):
                     part = source._replace(first=n)
                     ends = feedback_range(frame, part)
                     if first_range is not None and ends != first_range:
                         here, there = (f"{low:g} to {high:g}" for low, high in (ends, first_range))
-                        what = f"feedback is from {here}, but from {there} in {files[0].name}"
+                        what = f"feedback is from {here}, but from {there} in {first_file}"
                         raise part.fault(0, "max_feedback", f"{what}; such logs must not be mixed")
                     first_range = ends
                     table = select_typed(frame, ("event", "k", "candidates", "time", "arm"), part)
