@@ -24,7 +24,7 @@ from peekrank.evaluation.softmax import add_softmax_propensities
 from peekrank.evaluation.sources import MemorySource
 from peekrank.types import Floats
 
-RUNS, DECISIONS, M, K = 20, (3000, 30_000), 10, 3
+RUNS, DECISIONS, M, K = 20, (3000,), 10, 3
 LOGS, FEW, MANY, SEEN = 2000, 60, 50, 10
 
 
@@ -71,7 +71,7 @@ def widths() -> None:
                 evaluate_log(one, orders, DCG(K)).differences[0] for one in (log, log._replace(predictions=None))
             ]
             sizes = [[high - low for low, high in (e.fixed_n, e.anytime, e.betting)] for e in found]
-            ratios.append(np.divide(*sizes))
+            ratios.append(np.array(sizes[0]) / np.array(sizes[1]))
         mean, sd = np.mean(ratios, axis=0), np.std(ratios, axis=0, ddof=1)
         cells = " | ".join(f"{a:.2f} ± {b:.2f}" for a, b in zip(mean, sd, strict=True))
         print(f"| {n:,} | {rho} | {cells} |", flush=True)
@@ -109,6 +109,7 @@ def bounds() -> None:
     """Print how often bounds without propensities were wrong, for a logger that always shows the same order."""
     print("| seen | mean relevance | anytime, wrong | same relevance everywhere, wrong | width, anytime |")
     print("|---|---|---|---|---|")
+    falling = np.array([-1000.0 * i for i in range(M)])
     for seen in (M, K):
         for level in (0.05, 0.5):
             wrong, width = np.zeros(2), 0.0
@@ -116,7 +117,7 @@ def bounds() -> None:
                 rng = np.random.default_rng([3, seed])
                 means = rng.beta(4 * level, 4 * (1 - level), M)
                 gains = (rng.random((FEW, M)) < means).astype(float)
-                log = softmax_log(rng, FEW, -1000.0 * np.arange(M), seen, gains, np.full(gains.shape, np.nan))
+                log = softmax_log(rng, FEW, falling, seen, gains, np.full((FEW, M), np.nan))
                 log = log._replace(propensity=np.full(FEW * M, np.nan), scores=None, predictions=None)
                 ranks = rng.permutation(M)
                 source = MemorySource("log", log)
