@@ -36,7 +36,7 @@ COMMANDS = {
     "game": "Say how fast regret must grow in a game, and why.",
     "log audit": "Rebuild a service's state from its log, and check that it is identical.",
     "log backup": "Copy a service's log while the service runs.",
-    "log export": "Write the decisions of a slot to a file for `peekrank evaluate`.",
+    "log export": "Write the decisions of a slot to a file or folder for `peekrank evaluate`.",
     "precompile": "Compile learners and measures in advance, for example in a container image.",
 }
 GROUPS = {
