@@ -115,7 +115,7 @@ def evaluate_log(
     """Estimate the value of policies on a log, with confidence intervals.
 
     Only decisions with feedback on all candidates seen count, unless `partial`. Lists that repeat an earlier one
-    for the same visitor do not count, because they were not drawn anew. The log of a `Comparison` gets its
+    for the same visitor do not count, because they are not new draws. The log of a `Comparison` gets its
     intervals for differences.
 
     Parameters
