@@ -802,7 +802,7 @@ export interface components {
         };
         /**
          * ReloadReply
-         * @description What a reload of the configuration changed.
+         * @description Changes made by a reload of the configuration.
          */
         ReloadReply: {
             /** @description A line for each field. Empty if the file has not changed. */
