@@ -202,3 +202,9 @@ def test_any_log_can_be_bounded(log: Path) -> None:
     done = peekrank("evaluate", log, "--policy", "logged", "--policy", "order:0,1,2,3,4", "--bounds")
     assert done.exit_code == 0, done.output
     assert "Bounds on dcg per decision, log.parquet" in done.stdout
+
+
+def test_a_table_without_columns_is_told_to_name_them(tmp_path: Path) -> None:
+    (tmp_path / "shown.csv").write_text("visit,sku,rank,clicked\n1,tea,1,1\n")
+    said = refused("evaluate", str(tmp_path / "shown.csv"), "--policy", "logged")
+    assert "For another table, name its columns (--columns)" in said

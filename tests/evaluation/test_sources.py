@@ -283,7 +283,7 @@ def test_files_of_lines_are_one_log(tmp_path: Path) -> None:
     one.write_text(content)
     other.write_text(before)
     with pytest.raises(
-        ValueError, match=r"part-1\.jsonl, event 'e50', field 'time': is before the end of .*part-0"
+        ValueError, match=r"part-1\.jsonl, line 2, field 'time': event 'e50' is before the end of .*part-0"
     ):
         list(open_source(folder).parts())
     (folder / "more.parquet").write_bytes(b"")

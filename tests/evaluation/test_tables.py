@@ -131,3 +131,13 @@ def test_unreadable_tables(tmp_path: Path) -> None:
         parse_columns("event")
     with pytest.raises(ValueError, match="temperature: needs the column of scores"):
         _read(tmp_path / "t.csv", ROWS, ROLES | {"score": "p"}, temperature=1.0)
+
+
+def test_a_softmax_needs_the_candidates_that_were_not_shown(tmp_path: Path) -> None:
+    roles = {name: column for name, column in ROLES.items() if name != "propensity"} | {"score": "price"}
+    shown = {name: [values[i] for i in (0, 1, 2, 5)] for name, values in ROWS.items()}
+    with pytest.raises(
+        ValueError, match=r"t\.csv: all rows of every event were seen, so the candidates .* missing"
+    ):
+        _read(tmp_path / "t.csv", shown, roles, k=2, temperature=1.0)
+    assert not np.isnan(_read(tmp_path / "t.csv", ROWS, roles, k=2, temperature=1.0).log.propensity).any()

@@ -162,7 +162,8 @@ def _read_csv(path: Path) -> pl.DataFrame:
         names = next(csv.reader([header]), [])
         missing = [name for name in _OPEN_BANDIT if name not in names]
         if missing:
-            raise not_a_log(path.name, f"has no column {', '.join(missing)} of Open Bandit, the only CSV format")
+            what = f"has no column {', '.join(missing)} of Open Bandit"
+            raise not_a_log(path.name, f"{what}. For another table, name its columns (--columns)")
         return pl.read_csv(path, columns=list(_OPEN_BANDIT), schema_overrides=_OPEN_BANDIT, glob=False)
     except FileNotFoundError:
         raise ValueError(f"{path} does not exist") from None

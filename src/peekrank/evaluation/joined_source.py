@@ -76,8 +76,8 @@ class JoinedLines:
                     if (log.time < start).any():
                         event = log.events[int(np.argmax(log.time < start))]
                         raise ValueError(
-                            f"{one.name}, event '{excerpt(event)}', field 'time': is before the end of {ended}; "
-                            "files must not overlap in time"
+                            f"{one.name}, line {one.line_of(event)}, field 'time': event '{excerpt(event)}' is "
+                            f"before the end of {ended}; files must not overlap in time"
                         )
                     latest = max(latest, float(np.max(log.time[~np.isnan(log.time)], initial=-np.inf)))
                     yield log._replace(item=codes[log.item], names=self.scope.names)

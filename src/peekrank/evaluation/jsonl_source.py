@@ -132,6 +132,11 @@ class LinesSource:
         with self._path.open("rb") as file:
             return str(self._at(file, offset)["event"]), self._number(file, offset)
 
+    def line_of(self, event: str) -> int:
+        """Return the number of the first line of an event."""
+        with self._path.open("rb") as file:
+            return next(n for n, _, line in self._lines(file) if self._record(n, line).get("event") == event)
+
     def _at(self, file: BinaryIO, offset: int) -> dict[str, Any]:
         """Parse the line at an offset."""
         file.seek(offset)

@@ -225,6 +225,12 @@ class _Builder:
             propensity = self._implied(seen_k)
         elif temperature is None:
             self._check_candidates(propensity, seen_k)
+        elif (seen_k == self.lengths).all():
+            raise ValueError(
+                f"{self._file}: all rows of every event were seen, so the candidates that the logger left out are "
+                "missing. Add a row without a position for each, with its score. If there were none, leave "
+                "--temperature out"
+            )
         features = self._features()
         unseen = position >= np.repeat(seen_k, self.lengths)
         log = Log(
