@@ -8,6 +8,7 @@ import pytest
 
 from helpers.command_line import peekrank, refused
 from helpers.documents import letor_text
+from peekrank.evaluation.trec import read_run
 
 QUICK = ["train", "train.txt", "--rounds", "200", "--runs", "2", "--workers", "1"]
 
@@ -52,6 +53,20 @@ def test_rank_replaces_no_model_and_no_data_set() -> None:
     assert "plain is a data set and would be overwritten" in refused("rank", model, "test.txt", "--out", "plain")
     for _ in range(2):  # an earlier table may be replaced
         assert peekrank("rank", model, "test.txt", "--out", "ranks.tsv").exit_code == 0
+
+
+def test_rank_writes_a_run_of_trec() -> None:
+    assert peekrank(*QUICK).exit_code == 0
+    Path("new.txt").write_text(letor_text(4, 3))
+    model = "trained/models/ridge-0.json"
+    for out in ("ranks.tsv", "ranks.run"):
+        assert peekrank("rank", model, "new.txt", "--out", out).exit_code == 0
+    table = [line.split("\t") for line in Path("ranks.tsv").read_text().splitlines()[1:]]
+    wanted: dict[str, list[str]] = {}
+    for row in table:
+        wanted.setdefault(row[0], []).append(row[1])
+    assert read_run(Path("ranks.run")) == wanted
+    assert len(wanted) == 4
 
 
 def test_rank_says_how_many_queries_count() -> None:

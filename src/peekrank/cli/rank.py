@@ -39,7 +39,10 @@ def command(
     model: Annotated[Path, typer.Argument(help="Model saved by `peekrank train`.")],
     data: Annotated[Path, typer.Argument(help=f"Documents: {DOCUMENTS}")],
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="File for the table.", show_default="standard output")
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="File for the table, or FILE.run for a TREC run.", show_default="standard output"
+        ),
     ] = None,
     measure: Annotated[
         str | None, typer.Option(help="Also compute this measure, if DATA has relevance: ndcg@10, p@3+sum ...")
@@ -73,11 +76,12 @@ def command(
     if quality and ranked.data.about.warnings.get("documents_without_relevance"):
         raise ValueError(f"{data.name} has no relevance, which --measure {measure} needs; leave --measure out")
     values = ranked.values(quality) if quality else None
-    text = _as_table(ranked)
-    if out:
-        write_whole(out, lambda part: part.write_text(text, encoding="utf-8"))
+    if out and out.suffix == ".run":
+        _write_run(out, ranked)
+    elif out:
+        write_whole(out, lambda part: part.write_text(_as_table(ranked), encoding="utf-8"))
     else:
-        sys.stdout.write(text)
+        sys.stdout.write(_as_table(ranked))
     about: dict[str, Any] = {"queries": len(ranked.data.queries), "documents": len(ranked.rankings)}
     if quality and values is not None:
         text = _quality(ranked, quality, values)
@@ -120,6 +124,20 @@ def _quality(ranked: Ranked, measure: Measure, values: Floats) -> str:
     without = no_relevant.mean_without(float(values.mean())) if len(values) == queries else None
     other = "" if without is None else f"; without them {measure} is {without:.4f}"
     return f"{text}\n{no_relevant.sentence(presentable(ranked.data.about.source))}{other}"
+
+
+def _write_run(path: Path, ranked: Ranked) -> None:
+    """Write the rankings as a TREC run."""
+    from peekrank.evaluation.trec import write_run
+
+    rankings: dict[str, list[str]] = {}
+    offsets, names = ranked.data.offsets, ranked.data.documents
+    for query, first, last in zip(
+        ranked.data.names or ranked.data.queries, offsets[:-1], offsets[1:], strict=True
+    ):
+        order = ranked.rankings[first:last]
+        rankings[str(query)] = [names[first + i] if names else str(i + 1) for i in order]
+    write_run(path, rankings)
 
 
 def _as_table(ranked: Ranked) -> str:
