@@ -25,9 +25,9 @@ prediction, or else with about the same best position.
 References
 ----------
 Horvitz & Thompson (1952), A generalization of sampling without replacement from a finite universe. Des Raj
-(1956), Some estimators in sampling with varying probabilities without replacement. Waudby-Smith & Ramdas (2020),
-Confidence sequences for sampling without replacement. Shekhar, Xu, Lipton, Liang & Ramdas (2023), Risk-limiting
-financial audits via weighted sampling without replacement.
+(1956), Some estimators in sampling with varying probabilities without replacement. Waudby-Smith & Ramdas,
+Confidence sequences for sampling without replacement (2020). Shekhar, Xu, Lipton, Liang & Ramdas (2023),
+Risk-limiting financial audits via weighted sampling without replacement.
 """
 
 from __future__ import annotations
