@@ -104,6 +104,7 @@ bench: $(READY)  ## print the figures of records/benchmarks.json and other recor
 	$(BIN)/python benchmarks/sweeps.py
 	$(BIN)/python benchmarks/reports.py
 	$(BIN)/python benchmarks/service/load.py
+	$(BIN)/python benchmarks/service/rerank.py
 	$(BIN)/python benchmarks/service/dashboard.py
 	$(BIN)/python benchmarks/monitoring.py
 	$(BIN)/python benchmarks/peers

@@ -3,6 +3,7 @@
     python benchmarks/service/rerank.py                        # two minutes
     python benchmarks/service/rerank.py --seconds 2 --turns 2  # shorter
     python benchmarks/service/rerank.py --open 1000000         # memory and restart with a million open events
+    python benchmarks/service/rerank.py --resting 1000000      # memory of the events and their traces alone
 
 The service acknowledges every call after its commit, and each call has an event id of its own, so that a retry is
 safe. Documents are plain texts, which the service hashes; there are 5,000 of them, and 500 queries. The load
@@ -34,8 +35,10 @@ from load import CONNECTIONS, Measured, cpu_time, wait_ready
 from peekrank.service.api.messages import Item, RankRequest
 from peekrank.service.api.structured_logging import configure_logging
 from peekrank.service.config import read_config
-from peekrank.service.core.rerank import Rerank, Texts
+from peekrank.service.core.open_events import Event, OpenEvents
+from peekrank.service.core.rerank import Rerank, Texts, Traces
 from peekrank.service.core.service import Service
+from peekrank.service.event_log.records import Ranked
 
 DOCUMENTS, TEXTS, QUERIES, LENGTH = 50, 5000, 500, 1000
 CONFIG = """
@@ -233,6 +236,18 @@ def fill(folder: str, events: int) -> None:
                 )
 
 
+def measure_resting(events: int) -> None:
+    """Print the memory of so many open events and their traces, without the learner, the log and the rest."""
+    opened, traces, before = OpenEvents("faq"), Traces(), memory(os.getpid())
+    for n in range(events):
+        event, trace = f"{n:032x}", n.to_bytes(16, "big")
+        body = Ranked(bytes(12), deferred=False, k=3, ranking=bytes(4 * DOCUMENTS), trace=trace)
+        opened.begin(Event(event, n, n, "shown", body, n))
+        traces.add(trace, "faq", event)
+    used = memory(os.getpid()) - before
+    print(f"{events:,} events with traces: {used / 1e6:,.0f} MB, {used / events:,.0f} bytes each")
+
+
 def measure_open(port: int, events: int) -> None:
     """Print the memory of a service with so many open events, the time of a restart, and that of late answers."""
     with tempfile.TemporaryDirectory() as folder:
@@ -254,7 +269,11 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=4)
     parser.add_argument("--port", type=int, default=8397)
     parser.add_argument("--open", type=int, metavar="N", help="instead, measure the memory of N open events")
+    parser.add_argument("--resting", type=int, metavar="N", help="instead, measure N events and traces alone")
     options = parser.parse_args()
+    if options.resting:
+        measure_resting(options.resting)
+        return
     if options.open:
         configure_logging("error")
         measure_open(options.port, options.open)

@@ -49,6 +49,17 @@ def test_forgotten_queries_are_noticed() -> None:
     assert Dataset.of(table, relevance="sold", queries=[1, 1, 2]).features.shape == (3, 2)  # then it is a feature
 
 
+def test_columns_of_the_same_name_are_refused() -> None:
+    tables = (
+        pa.table([[1], [2], [3]], names=["sold", "x", "x"]),
+        pd.DataFrame([[1, 2, 3]], columns=["sold", "x", "x"]),
+        pd.DataFrame([[1, 2, 3]], columns=["sold", 1, "1"]),
+    )
+    for table in tables:
+        with pytest.raises(ValueError, match=r"column '[x1]' occurs twice: give each column a name of its own"):
+            Dataset.of(table, "sold")
+
+
 @pytest.mark.parametrize("frame", [pa.table, pl.LazyFrame, pd.DataFrame])
 def test_errors_do_not_print_the_data(frame: Any) -> None:
     columns = {f"name{i}": [f"secret{i}"] * 50 for i in range(200)}

@@ -178,10 +178,21 @@ def columns_of(table: Any) -> dict[str, Cells] | None:
     if hasattr(table, "collect_schema"):  # polars; it computes a LazyFrame
         return {name: _as_cells(values.to_numpy()) for name, values in table.lazy().collect().to_dict().items()}
     if hasattr(table, "column_names"):  # pyarrow
+        _check_names(table.column_names)
         return {name: _as_cells(table.column(i).to_numpy()) for i, name in enumerate(table.column_names)}
     if hasattr(table, "columns"):
+        _check_names(table.columns)
         return {str(name): _as_cells(np.asarray(table[name])) for name in table.columns}
     return None
+
+
+def _check_names(names: Iterable[Any]) -> None:
+    """Raise ValueError if two columns have the same name."""
+    seen: set[str] = set()
+    for name in map(str, names):
+        if name in seen:
+            raise ValueError(f"a table: column '{excerpt(name)}' occurs twice: give each column a name of its own")
+        seen.add(name)
 
 
 def _as_cells(values: Cells) -> Cells:
