@@ -83,6 +83,9 @@ def test_forged_comparisons_are_rejected_or_harmless() -> None:
     with pytest.raises(ValueError, match="not a saved comparison"):
         Comparison.load(b"PK")
     magic = head.rpartition(b" ")[0] + b" "
+    forged = json.dumps({**json.loads(text), "planned": [1.0, 1.0, 0.0, 40.0, 40.0]}).encode()
+    with pytest.raises(ValueError, match="the sums of its forecast do not match its lists"):
+        Comparison.load(magic + hashlib.sha256(forged).hexdigest().encode() + b"\n" + forged)
     for _ in range(300):
         value = json.loads(text)
         spot: Any = value

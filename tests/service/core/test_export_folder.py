@@ -160,6 +160,23 @@ def test_other_files_and_other_exports_are_noticed(
     it.close()
 
 
+@pytest.mark.parametrize("level", [0, 1])
+def test_nothing_is_written_through_a_link(level: int, lived: tuple[Service, Path], tmp_path: Path) -> None:
+    it, path = lived
+    store, folder, elsewhere = open_log(str(path)), tmp_path / "out", tmp_path / "elsewhere"
+    export_to_folder(store, "home", folder)
+    (file,) = folder.rglob("*.parquet")
+    link = file.parents[level]
+    link.rename(elsewhere)
+    file = next(elsewhere.rglob("*.parquet"))
+    file.unlink()
+    link.symlink_to(elsewhere)
+    with pytest.raises(ValueError, match="is a symbolic link, and nothing is written through one"):
+        export_to_folder(store, "home", folder)
+    assert not list(elsewhere.rglob("*.parquet"))
+    it.close()
+
+
 def test_a_file_that_is_missing_in_the_middle_is_named(lived: tuple[Service, Path], tmp_path: Path) -> None:
     it, path = lived
     folder = tmp_path / "out"

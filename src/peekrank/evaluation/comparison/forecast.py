@@ -13,6 +13,7 @@ from peekrank.evaluation.comparison.settings import Settings
 from peekrank.types import Floats, Ints
 
 SUMS = 5
+PLAIN, LISTS = 2, 3  # indices of sums
 _A_THIRD = 1 / 3
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from peekrank._util.text import excerpt
 from peekrank._util.untrusted_json import read_json
 from peekrank.evaluation.comparison.evidence import CHECK_SCALE, CHECKS, COUNT, SCALE, TOTALS, Evidence
-from peekrank.evaluation.comparison.forecast import SUMS
+from peekrank.evaluation.comparison.forecast import LISTS, PLAIN, SUMS
 from peekrank.evaluation.comparison.settings import Settings
 from peekrank.kernels.confidence import Bound, Interval
 from peekrank.types import Floats, Ints
@@ -110,7 +110,10 @@ def _parse(about: Any) -> Saved:
         raise ValueError("its open lists are not in order")
     if shown - settled < len(waiting) or len(waiting) > settings.max_open:
         raise ValueError("its open lists do not match its counts")
-    return Saved(settings, shown, settled, items, waiting, evidence, _array(about["planned"], SUMS, 0.0, 1e300))
+    planned = _array(about["planned"], SUMS, 0.0, 1e300)
+    if planned[LISTS] > 0 and not planned[PLAIN] > 0:
+        raise ValueError("the sums of its forecast do not match its lists")
+    return Saved(settings, shown, settled, items, waiting, evidence, planned)
 
 
 def _open(row: list[Any], settings: Settings, subjects: int) -> Open:

@@ -15,7 +15,7 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
 
-from peekrank._util.atomic import remove_leftovers
+from peekrank._util.atomic import check_no_link, remove_leftovers
 from peekrank.evaluation.log import log_from_records, write_log
 from peekrank.evaluation.log_parquet import last_event
 from peekrank.service.core.clock import SECOND
@@ -64,8 +64,10 @@ def export_to_folder(store: Store, slot: str, folder: Path, *, candidates: int =
     """
     folder.mkdir(parents=True, exist_ok=True)
     with _locked(folder):
-        for old in folder.glob(f"day=*/slot={slot}"):
-            remove_leftovers(old)
+        for day in folder.glob("day=*"):
+            for old in (day, day / f"slot={slot}"):
+                check_no_link(old)
+            remove_leftovers(day / f"slot={slot}")
         place = _end(folder, slot)
         _check_same_log(store, slot, place)
         export = Export(store, slot, place.record)
