@@ -10,10 +10,12 @@ import re
 from dataclasses import MISSING, fields
 from typing import Any
 
+from peekrank._util.text import excerpt
 from peekrank.registry import MEASURES
 from peekrank.spec import parse, suggest, write
 from peekrank.types import Measure
 
+_LONG = 100  # characters of a name that are compared with known ones
 _NAME = re.compile(r"([\w-]+)(?:@(\d+))?((?:\+\w+)*)(?::(.+))?")
 _OPTIONS: dict[str, tuple[str, Any]] = {
     "linear": ("gains", "linear"),
@@ -35,23 +37,25 @@ def measure(name: str) -> Measure:
     """
     match = _NAME.fullmatch(name)
     if match is None:
-        raise ValueError(f"'{name}' is not the name of a measure, such as dcg, p@3, ndcg@10+linear or rbp:p=0.8")
+        example = "such as dcg, p@3, ndcg@10+linear or rbp:p=0.8"
+        raise ValueError(f"'{excerpt(name)}' is not the name of a measure, {example}")
     base, cutoff, options, rest = match[1], match[2], match[3].split("+")[1:], match[4]
     if base not in MEASURES:
-        raise ValueError(f"unknown measure '{base}': {suggest(base, MEASURES)}")
+        raise ValueError(f"unknown measure '{excerpt(base)}': {suggest(base[:_LONG], MEASURES)}")
     known = {field.name: field for field in fields(MEASURES[base])}
     texts: dict[str, Any] = {"cutoff": cutoff} if cutoff else {}
     for option in options:
         if option not in _OPTIONS:
-            raise ValueError(f"measure '{name}': no option '{option}': {suggest(option, _OPTIONS)}")
+            hint = suggest(option[:_LONG], _OPTIONS)
+            raise ValueError(f"measure '{excerpt(name)}': no option '{excerpt(option)}': {hint}")
         field, value = _OPTIONS[option]
         if field in texts:
-            raise ValueError(f"measure '{name}': '{option}' and another option for {field}, choose one")
+            raise ValueError(f"measure '{excerpt(name)}': '{option}' and another option for {field}, choose one")
         texts[field] = write(value)
     unknown = [field for field in texts if field not in known]
     if unknown:
         missing = "cut-off" if unknown == ["cutoff"] else f"field '{unknown[-1]}'"
-        raise ValueError(f"measure '{name}': '{base}' has no {missing}")
+        raise ValueError(f"measure '{excerpt(name)}': '{base}' has no {missing}")
     if "cutoff" in known and known["cutoff"].default is MISSING and not cutoff and not rest:
         raise ValueError(f"measure '{base}' needs a cut-off, as in '{base}@3'")
     spec = ",".join([f"{field}={value}" for field, value in texts.items()] + [rest] * bool(rest))
