@@ -11,7 +11,7 @@ import pytest
 
 from helpers.command_line import numbers, peekrank, refused
 from peekrank import DCG, Agent, DoubtSort, simulate
-from peekrank.evaluation.log import read_log, write_log
+from peekrank.evaluation.log import log_from_records, read_log, write_log
 from peekrank.evaluation.policies import by_model
 from peekrank.experiments.experiment import Experiment
 from peekrank.training.model import load_model
@@ -208,3 +208,28 @@ def test_a_table_without_columns_is_told_to_name_them(tmp_path: Path) -> None:
     (tmp_path / "shown.csv").write_text("visit,sku,rank,clicked\n1,tea,1,1\n")
     said = refused("evaluate", str(tmp_path / "shown.csv"), "--policy", "logged")
     assert "For another table, name its columns (--columns)" in said
+
+
+@pytest.mark.parametrize(
+    ("arms", "said"), [(("learner", "own"), "in your order"), (("unmixed", "mixed"), "mixed")]
+)
+def test_a_holdout_is_reported_with_its_plain_means(arms: tuple[str, str], said: str) -> None:
+    """The learner shows a first, the own order b. People like a."""
+    records = [
+        {
+            "event": str(t), "k": 1, "candidates": ["a", "b"], "position": [int(held), 1 - int(held)],
+            "propensity": [0.5, 0.5], "feedback": [None, 0.0] if held else [1.0, None], "arm": arms[held],
+            "share": 0.5, "own": [1, 0], "expected": [1.0, 0.0], "learner": "doubtsort:measure=dcg @ 1",
+        }
+        for t, held in enumerate([False, True] * 100)
+    ]  # fmt: skip
+    write_log(Path("held.jsonl"), log_from_records(records))
+    done = peekrank("evaluate", "held.jsonl", "--json", "held.json")
+    assert done.exit_code == 0, done.output
+    words = " ".join(done.output.split())
+    assert "Holdout, held.jsonl: The learner is better: dcg differs by 1" in words
+    assert ("Plain means: 1" in words) == (said == "in your order")
+    assert f"100 lists {said}." in words
+    told = json.loads(Path("held.json").read_text())["holdout"]
+    assert (told["better"], told["lists"], told["held"]) == ("learner", 200, 100)
+    assert told["plain"] == (200 if said == "in your order" else 0)

@@ -207,7 +207,8 @@ def _holdout(verdict: HoldoutVerdict, log: str) -> Text:
     mean, low, high = verdict.two_samples
     means = f" Plain means: {number(mean)} ({number(low)} to {number(high)});" if verdict.plain else ""
     visitors = f", {pluralize(verdict.visitors, 'visitor')}" if verdict.visitors < verdict.lists else ""
-    counts = f"{pluralize(verdict.held, 'list')} {'in your order' if verdict.plain else 'mixed'}{visitors}"
+    kinds = ["in your order"] * (verdict.plain > 0) + ["mixed"] * (verdict.plain < verdict.lists)
+    counts = f"{pluralize(verdict.held, 'list')} {' or '.join(kinds)}{visitors}"
     return Text(f"Holdout, {log}: {verdict}{means} {counts}.")
 
 
