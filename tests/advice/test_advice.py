@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog, minimize
 
-from peekrank import BlockFTRL, Champion, FeedExp3, MarginFTRL, RTop1F, measure
+from peekrank import DCG, BlockFTRL, Champion, FeedExp3, MarginFTRL, Mixed, RTop1F, measure
 from peekrank.advice import Advice, SurrogateAdvice, advise, advise_surrogate, benchmarks
 from peekrank.checks import CheckError
 from peekrank.checks.measures import sorting_by_relevance_is_best
@@ -155,6 +155,17 @@ def test_a_champion_is_advised_where_both_can_be_members() -> None:
         assert f"{advice.hedged} if you do not know which" in str(advice)
     assert advise("p@2+sum", 5, 1).hedged is None  # setftrl needs its own questions
     assert advise("ndcg", 5, 1).hedged is None
+
+
+def test_mixed_is_advised_to_whom_has_a_score() -> None:
+    for grades in (2, 4):
+        advice = advise("dcg", 5, 1, grades=grades)
+        made = learner(advice.scored or "")
+        assert isinstance(made, Mixed)
+        assert (made.high, made.measure) == (grades - 1, DCG())
+        assert f"{advice.scored} if your app has a score" in str(advice)
+    for problem in (("p@2+sum", 5, 1), ("ndcg", 5, 1), ("ndcg", 3, 3)):
+        assert advise(*problem).scored is None
 
 
 def test_what_advice_rests_on() -> None:

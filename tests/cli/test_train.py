@@ -20,6 +20,7 @@ from peekrank.data.letor import read_letor
 from peekrank.jobs.executor import InterruptedRunError
 from peekrank.measures import NDCG, evaluate
 from peekrank.training import runs
+from peekrank.training.base_scores import quality_alone
 from peekrank.training.model import load_model
 
 QUICK = ["train", "train.txt", "--rounds", "200", "--runs", "2", "--workers", "1"]
@@ -96,6 +97,20 @@ def test_learners_are_specifications_and_ridge_is_the_default() -> None:
         assert json.loads(Path(f"x{number}/manifest.json").read_text())["training"]["learners"] == [learner]
 
 
+def test_mixed_starts_from_a_score_and_its_log_has_it() -> None:
+    options = ["--score", "1", "--test", "test.txt", "--json", "told.json", "--scaling", "none"]
+    assert "In the order of feature 1 alone: " in peekrank(*QUICK, *options, "--log", "log.parquet").output
+    told, log = json.loads(Path("told.json").read_text()), pl.read_parquet("log.parquet")
+    assert (told["score"], [one["learner"] for one in told["learners"]]) == (0, ["mixed"])
+    train, test = read_letor("train.txt"), read_letor("test.txt")
+    for part, name in ((train, "score_alone"), (test, "score_alone_held_out")):
+        assert told[name] == pytest.approx(quality_alone(part, 0, NDCG(10)))
+    assert set(log["score"].explode().to_list()) <= set(train.features[:, 0].astype(np.float64).tolist())
+    done = peekrank("rank", "trained/models/mixed-0.json", "test.txt", "--out", "r.tsv", "--measure", "ndcg@10")
+    held_out = load_model("trained/models/mixed-0.json").rank(test).quality(NDCG(10))
+    assert f"ndcg@10 {held_out:.4f} over 10 queries" in done.stdout
+
+
 def test_the_same_command_goes_on_and_another_is_refused() -> None:
     assert peekrank(*QUICK).exit_code == 0
     curves = Path("trained/curves.parquet").read_bytes()
@@ -133,6 +148,8 @@ def test_an_interruption_says_what_is_kept(monkeypatch: pytest.MonkeyPatch) -> N
         (["--test", "wide.txt"], "wide.txt, line 1: feature id 5 is above 4"),
         (["--test", "from-zero.txt"], "from-zero.txt, line 1"),
         (["rtop1f"], "rtop1f learns about fixed items, not from features"),
+        (["ridge", "--score", "1"], "only mixed starts from a score, and the learners are ridge"),
+        (["--score", "5"], "score = 5: the features of train.txt are numbers from 1 to 4"),
     ],
 )
 def test_what_is_wrong_is_reported_in_a_line_and_nothing_is_written(options: list[str], message: str) -> None:

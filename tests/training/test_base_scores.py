@@ -1,8 +1,10 @@
-"""TopKRanker with mixed: it starts from the scores of another ranker and ranks new documents as its agent does."""
+"""Training of mixed: it starts from the scores of another ranker and ranks new documents as its agent does."""
 
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,8 +13,14 @@ import pytest
 from sklearn.base import clone
 from sklearn.linear_model import LinearRegression
 
+from peekrank.data.dataset import Dataset
 from peekrank.data.generated import DatasetShape, make_dataset
+from peekrank.measures import NDCG
+from peekrank.training.base_scores import quality_alone, score_column
 from peekrank.training.estimator import TopKRanker
+from peekrank.training.model import load_model
+from peekrank.training.runs import run_training
+from peekrank.training.training import Training, prepare_data
 
 SHAPE = DatasetShape(queries=120, documents=(3, 9), features=4, shares=(0.6, 0.3, 0.1))
 DATA = make_dataset(SHAPE, np.random.default_rng(1))
@@ -109,3 +117,51 @@ def test_lists_longer_than_the_numbers_for_new_documents() -> None:
     repeated = np.flatnonzero((many == many[0]).all(axis=1))
     assert len(repeated) >= 2
     assert scores[repeated] == pytest.approx(np.full(len(repeated), scores[0]), abs=1e-12)
+
+
+def by_training(training: Training, folder: Path, **options: Any) -> Any:
+    """Train on X, and return the quality on the training part and the model of the first run."""
+    data = Dataset.of(X, Y, QID, source="x")
+    result = run_training(training, prepare_data(data, data, **options), folder)
+    return result.summaries(), load_model(folder / "models" / "mixed-0.json").rank(data)
+
+
+@pytest.mark.parametrize("score", [2, None])
+def test_a_training_makes_the_ranker_of_the_estimator(score: int | None, tmp_path: Path) -> None:
+    training = Training(("mixed",), rounds=400, runs=1, score=score)
+    (summary,), ranked = by_training(training, tmp_path)
+    ranker = TopKRanker("mixed", base_score=score, rounds=400, k=1).fit(X, Y, qid=QID)
+    ours, theirs = ranked.quality(NDCG(10)), ranker.score(X, Y, qid=QID)
+    assert summary.held_out == pytest.approx(ours)
+    assert ours == pytest.approx(theirs, abs=0.03)  # the same but for random numbers
+    assert summary.final_quality > 0.8
+
+
+def test_before_the_first_answer_a_training_shows_the_order_of_the_score(tmp_path: Path) -> None:
+    training = Training(("mixed:floor=0,earned=0", "ridge"), rounds=1, runs=1, score=2)
+    data, run = Dataset.of(X, Y, QID, source="x"), training.sequence(0, len(DATA.queries))
+    first, _ = run_training(training, prepare_data(data, scaling="global"), tmp_path).summaries()
+    assert first.quality == pytest.approx(quality_alone(data.select(run), 2, training.make_measure()))
+    with pytest.raises(ValueError, match="only mixed starts from a score"):
+        replace(training, learners=("ridge",))
+
+
+def test_the_column_of_the_score_is_a_name_or_a_number() -> None:
+    named = Dataset.of({"a": X[:, 0], "b": X[:, 1]}, Y, QID, source="x")
+    numbered = named._replace(about=replace(named.about, columns=(), base=1))
+    assert [score_column(named, "b"), score_column(numbered, "2")] == [1, 1]
+    for data, name, message in (
+        (named, "c", "x has no such feature; "),
+        (named, "1", "x has no such feature; "),
+        (numbered, "0", "numbers from 1 to 2"),
+        (numbered, "3", "numbers from 1 to 2"),
+        (numbered, "b", "numbers from 1 to 2"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            score_column(data, name)
+
+
+def test_the_order_of_a_score_is_worth_what_its_lists_are() -> None:
+    data = Dataset.of(np.array([[1.0], [2.0], [3.0], [1.0]]), np.array([1, 0, 0, 1]), [1, 1, 2, 2], source="x")
+    second = 1 / np.log2(3)
+    assert quality_alone(data, 0, NDCG(10)) == pytest.approx(second)  # both relevant documents come second

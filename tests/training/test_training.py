@@ -405,7 +405,7 @@ def test_another_training_is_refused_by_what_differs(
         ({"learners": ("rtopkf", "rtopkf")}, "a learner occurs twice"),
         ({"learners": ("rtopkg",)}, "unknown learner 'rtopkg': did you mean 'rtopkf'"),
         ({"learners": ("rtop1f",)}, "rtop1f learns about fixed items, not from features"),
-        ({"learners": ("mixed",)}, "mixed needs documents that have numbers, as in TopKRanker"),
+        ({"score": 0}, "only mixed starts from a score, and the learners are"),
         ({"learners": ("from_paper:surrogate=kk",)}, "unknown surrogate 'kk'"),
         ({"learners": ("from_paper:rate=2",)}, "learner 'from_paper' has no field 'rate'"),
         ({"learners": ("rtopkf:surrogate=ranksvm",)}, "k = 1: rtopkf:surrogate=ranksvm needs at least k = 2"),

@@ -27,6 +27,8 @@ from peekrank.games.feedback import Feedback, check_feedback
 from peekrank.games.lower_bounds import lower_bound
 from peekrank.games.rates import Rate, Verdict
 from peekrank.learners.champion import Champion
+from peekrank.learners.doubtsort import DoubtSort
+from peekrank.learners.mixed.learner import Mixed
 from peekrank.measures import measure as measure_named
 from peekrank.measures.sanity import prefers_relevant_first
 from peekrank.spec import format_spec
@@ -72,6 +74,8 @@ class Advice:
     hedged
         Specification of a champion of the two, to use if you do not know which case applies. It has no bound of
         its own. None if the two cannot form a champion.
+    scored
+        Specification of mixed, to use if the app has a score for each item, or None if it does not fit.
     guarantee
         Growth rate of the bound of `learner`.
     bound
@@ -102,6 +106,7 @@ class Advice:
     learner: str | None = None
     stationary: str | None = None
     hedged: str | None = None
+    scored: str | None = None
     guarantee: Rate | None = None
     bound: float | None = None
     max_regret: float | None = None
@@ -199,6 +204,8 @@ class Advice:
                 "learner",
                 f"{self.hedged} if you do not know which; no bound of its own; fixed items",
             )
+        if self.scored is not None:
+            yield "learner", f"{self.scored} if your app has a score to start from; items may come and go"
         if self.learner is None:
             yield "learner", "none"
 
@@ -299,6 +306,7 @@ def advise(
             learner=format_spec(choice.learner),
             stationary=None if stationary is None else format_spec(stationary),
             hedged=_champion(tuple(advised), p),
+            scored=_scored(stationary, p),
             guarantee=growth(choice.learner, p.shape),
             bound=choice.bound,
             lower_bound=None if p.horizon is None else lower_bound(p.measure, p.m, p.k, p.horizon, p.grades),
@@ -318,6 +326,13 @@ def _ceiling(p: Problem) -> float | None:
     except MissingExtraError:
         return None
     return found if found is not None and found < _ALL else None
+
+
+def _scored(stationary: Learner | None, p: Problem) -> str | None:
+    """Return mixed where it explores as the learner for stationary relevance does, and positions do not tie."""
+    if not isinstance(stationary, DoubtSort) or p.benchmark[0] != "dcg":
+        return None
+    return format_spec(Mixed(stationary.measure, high=p.grades - 1))
 
 
 def _champion(members: tuple[Learner, ...], p: Problem) -> str | None:

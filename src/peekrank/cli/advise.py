@@ -39,6 +39,7 @@ JSON_KEYS = {
     "verdict": "of a measure: rate, basis and reason",
     "rate, reason": "of a surrogate",
     "learner, stationary, hedged": "specifications for relevance that may change, for stationary, for both",
+    "scored": "specification to use if the app has a score",
     "guarantee, bound, max_regret": "growth rate and bound of its regret, and the largest possible regret",
     "informative_from, vacuous": "horizon from which the bound is informative; whether it is vacuous here",
     "evidence": "benchmarks of the advised learners",

@@ -6,10 +6,10 @@ import math
 import os
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 from rich.text import Text
@@ -54,10 +54,13 @@ EXAMPLES = """\
 peekrank train train.txt --test test.txt
 # Compare three learners.
 peekrank train train.txt ridge rtopkf uniform --test test.txt --out three
+# Start from the scores of the ranker you have.
+peekrank train shop.csv --relevance sold --query search --score bm25 --out learned
 # Train on a table.
 peekrank train shop.csv --relevance sold --query search --id sku --out shop"""
 JSON_KEYS = {
-    "data, test, k, rounds, measure, runs, seed, regret, scaling": "the options",
+    "data, test, k, rounds, measure, runs, seed, regret, scaling, score": "the options",
+    "score_alone, score_alone_held_out": "with --score: the quality in its order",
     "learners": "for each: learner, quality, final_quality, held_out (each with _sd), explored, regret, "
     "regret_sd, gap, finite",
     "models": "model files",
@@ -71,8 +74,8 @@ def command(
         typer.Argument(
             metavar="LEARNER",
             help="Learner, such as ridge, rtopkf, rtopkf:surrogate=kl, from_paper:surrogate=kl (the paper's "
-            "parameters) or uniform.",
-            show_default="ridge",
+            "parameters), mixed (each document is an item) or uniform.",
+            show_default="ridge, or mixed with --score",
         ),
     ] = None,
     test: Annotated[
@@ -100,6 +103,14 @@ def command(
     columns: Columns = None,
     categories: Categories = None,
     missing: Missing = "refuse",
+    score: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="Feature with the scores of the ranker you have, by name or number. mixed starts from its order; "
+            "other learners use it as a feature.",
+        ),
+    ] = None,
     regret: Annotated[
         bool, typer.Option("--regret", help="Also compute the regret against the best fixed weights. Slower.")
     ] = False,
@@ -115,17 +126,21 @@ def command(
 ) -> None:
     """Train rankers on judged documents, revealing k judgements per round."""
     from peekrank.reports import plots
+    from peekrank.training.base_scores import score_column
     from peekrank.training.training import DEFAULT_LEARNER, Training
 
+    start = "mixed" if score is not None else DEFAULT_LEARNER
     import_all(imports)
     configure_output(json_file, quiet=quiet)
-    chosen = tuple(learners or (DEFAULT_LEARNER,))
-    training = Training(chosen, k, rounds, measure, runs, seed, regret)
+    chosen = tuple(learners or (start,))
+    training = Training(chosen, k, rounds, measure, runs, seed, regret, None if score is None else 0)
     if log and len(chosen) > 1:
         raise ValueError(f"--log needs exactly one learner, got {len(chosen)}")
     check_outputs(log, json_file, read=[data, *([test] if test else [])])
     table = table_options(relevance, query, document, columns, categories, missing)
     material, why = _gather(data, test, scaling, training, partial(read_data, table=table))
+    if score is not None:
+        training = replace(training, score=score_column(material.train, score))
     outcome = _train(training, material, folder, workers)
     with interrupt_later():
         plots.save(plots.average_quality(outcome), folder, "quality")
@@ -133,14 +148,17 @@ def command(
         _write_log(training, material, log)
     used = Text(f"Scaling {material.preparation.scaling}: {why}.")
     files = Text(f"Wrote tables, plot, models and manifest to {folder}{os.sep}")
-    echo(*_render(outcome, material), used, *_next_command(training, folder), files)
+    echo(*_render(outcome, material), *_alone(training, material), used, *_next_command(training, folder), files)
     write_json(json_file, lambda: _summary(outcome, material, folder))
 
 
 def _summary(outcome: TrainingResult, material: TrainTest, folder: Path) -> dict[str, Any]:
     """Return the result as the JSON output has it."""
+    alone = _alone_quality(outcome.training, material)
     return {
         **asdict(outcome.training),
+        "score_alone": alone[0] if alone else None,
+        "score_alone_held_out": alone[1] if len(alone) > 1 else None,
         "data": outcome.source,
         "test": material.test and material.test.about.source,
         "scaling": material.preparation.scaling,
@@ -185,17 +203,38 @@ def _train(training: Training, material: TrainTest, folder: Path, workers: int) 
         return runs.run_training(training, material, folder, workers=workers, progress=tick)
 
 
+def _alone_quality(training: Training, material: TrainTest) -> list[float]:
+    """Return the quality of the order by the score alone, on the training part and on the test part, if any."""
+    from peekrank.training.base_scores import quality_alone
+
+    parts = filter(None, (material.train, material.test))
+    if training.score is None:
+        return []
+    return [quality_alone(part, training.score, training.make_measure()) for part in parts]
+
+
+def _alone(training: Training, material: TrainTest) -> list[Text]:
+    """Return a line about the order by the score alone."""
+    qualities = _alone_quality(training, material)
+    if not qualities:
+        return []
+    name = material.train.about.feature(cast("int", training.score))
+    held_out = f", held out {qualities[1]:.4f}" if len(qualities) > 1 else ""
+    return [Text(f"In the order of feature {name} alone: {qualities[0]:.4f}{held_out}.")]
+
+
 def _write_log(training: Training, material: TrainTest, log: Path) -> None:
     """Log the first run of the only learner, with the same queries and rankings as in its curve."""
     from peekrank.evaluation.log import write_log
     from peekrank.evaluation.simulated_log import simulate_log
-    from peekrank.training.run import fresh_agents, make_lists
+    from peekrank.training.run import fresh_agents, make_lists, rounds_for
 
     lists = make_lists(training, material, 0)
     (agent,) = fresh_agents(training, lists.rounds, training.learner_seed(0))
+    rounds = rounds_for(agent.learner, training, lists.rounds)
     max_feedback = max(1, int(material.train.relevance.max()))
     with status("logging"):
-        write_log(log, simulate_log(agent, lists.rounds, sequence=lists.sequence, max_feedback=max_feedback))
+        write_log(log, simulate_log(agent, rounds, sequence=lists.sequence, max_feedback=max_feedback))
 
 
 def _render(outcome: TrainingResult, material: TrainTest) -> list[RenderableType]:

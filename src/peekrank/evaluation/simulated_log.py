@@ -66,7 +66,8 @@ def simulate_log(
         target, source = slice(starts[t], starts[t + 1]), slice(offsets[n], offsets[n + 1])
         if by_number:
             known = items[source]  # type: ignore[index]
-            decision = agent.rank(available=known, **_context(agent, rounds, n, source))
+            X = features[source] if agent.shape.d else None
+            decision = agent.rank(X, available=known, **_context(agent, rounds, n, source))
             ranking = np.searchsorted(known, decision.ranking)
         else:
             known = features[source] if features.shape[1] else None

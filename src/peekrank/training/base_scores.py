@@ -10,11 +10,12 @@ import numpy as np
 from peekrank.data.dataset import Dataset
 from peekrank.data.tables import columns_of
 from peekrank.engine import Agent, run_agents
+from peekrank.engine.scoring import values_of_lists
 from peekrank.learners.mixed.learner import Mixed
 from peekrank.measures import DCG
 from peekrank.registry import LEARNERS
 from peekrank.spec import parse, suggest
-from peekrank.types import Features, Floats, Ints
+from peekrank.types import Features, Floats, Ints, Learner, Measure, Rounds
 
 _NEW = (
     1024  # the first numbers of items: no document of the training part has them, so they stand for new documents
@@ -80,19 +81,67 @@ def train(
 
     Answers range up to the largest grade, unless the specification sets ``high``.
     """
-    agent = make_agent(learner, lists, k, seed)
+    agent = agent_for(learner, lists, k, seed)
     data, features, scores = lists
-    items = np.arange(_NEW, agent.shape.m)
-    rounds = data.rounds()._replace(features=features, items=items, scores=scores)
+    rounds = data.rounds()._replace(features=features, items=_items(len(features)), scores=scores)
     run_agents([agent], rounds, measure=DCG(), sequence=sequence, checkpoints=np.array([len(sequence)]))
     return agent
 
 
-def make_agent(learner: str, lists: tuple[Dataset, Features, Floats | None], k: int, seed: Any) -> Agent:
-    """Make an agent with numbers for new documents and for those of the lists."""
+def agent_for(learner: str, lists: tuple[Dataset, Features, Floats | None], k: int, seed: Any) -> Agent:
+    """Make an agent for lists, whose largest grade is that of answers unless the specification says another."""
     data, features, _ = lists
     made = parse("learner", {Mixed.name: LEARNERS[Mixed.name]}, learner, high=max(1, int(data.relevance.max())))
-    return Agent(made, m=_NEW + len(features), k=k, d=features.shape[1], seed=seed)
+    return make_agent(made, len(features), features.shape[1], k, seed)
+
+
+def make_agent(learner: Learner, documents: int, d: int, k: int, seed: Any) -> Agent:
+    """Make an agent with numbers for new documents and for those that it learns from."""
+    return Agent(learner, m=_NEW + documents, k=k, d=d, seed=seed)
+
+
+def _items(documents: int) -> Ints:
+    """Return the numbers of the documents to learn from."""
+    return np.arange(_NEW, _NEW + documents)
+
+
+def score_column(data: Dataset, name: str) -> int:
+    """Return the index of the feature that a name, or a number in files without names, stands for.
+
+    Raises ValueError if there is none.
+    """
+    about, width = data.about, data.features.shape[1]
+    if about.columns:
+        if name not in about.feature_names:
+            hint = suggest(name, about.feature_names)
+            raise ValueError(f"score = {name}: {about.source} has no such feature; {hint}")
+        return about.feature_names.index(name)
+    if not name.isdecimal() or not 0 <= int(name) - about.base < width:
+        last = about.base + width - 1
+        raise ValueError(f"score = {name}: the features of {about.source} are numbers from {about.base} to {last}")
+    return int(name) - about.base
+
+
+def without_column(features: Features, column: int | None) -> tuple[Features, Floats | None]:
+    """Return the features without the column of scores, and the scores."""
+    if column is None:
+        return features, None
+    return np.ascontiguousarray(np.delete(features, column, axis=1)), features[:, column].astype(np.float64)
+
+
+def with_scores(rounds: Rounds, column: int | None) -> Rounds:
+    """Return rounds with the scores in their place, and an item for each document."""
+    features, scores = without_column(rounds.features, column)
+    return rounds._replace(features=features, items=_items(len(features)), scores=scores)
+
+
+def quality_alone(data: Dataset, column: int, measure: Measure) -> float:
+    """Return the mean value of the lists in the order of the scores, over those that the measure does not skip."""
+    scores = data.features[:, column]
+    rankings = [np.argsort(-scores[first:last], kind="stable") for first, last in pairwise(data.offsets)]
+    values = values_of_lists(measure, np.concatenate(rankings), data.relevance, data.offsets)
+    kept = values[~np.isnan(values)]
+    return float(kept.mean()) if len(kept) else float("nan")
 
 
 def train_once(agent: Agent, lists: tuple[Dataset, Features, Floats | None], first: int) -> None:
@@ -111,6 +160,8 @@ def train_once(agent: Agent, lists: tuple[Dataset, Features, Floats | None], fir
 def predict(agent: Agent, features: Features, offsets: Ints, scores: Floats | None) -> Floats:
     """Return the mean gain of each document, as of a new one."""
     learner, state, means = agent.learner, agent.state, np.empty(len(features))
+    if features.shape[1] != agent.shape.d:
+        raise ValueError(f"{features.shape[1]} features: must be {agent.shape.d}, as in training")
     for first, last in pairwise(offsets):
         for begin in range(first, last, _NEW):
             rows = slice(begin, min(last, begin + _NEW))

@@ -213,7 +213,7 @@ class TopKRanker:
             first = int(self.agent_.add(len(data.features))[0])
         else:
             lists = self._lists(X, data, qid)
-            self.agent_ = base_scores.make_agent(self.learner, lists, self.k, self.seed)
+            self.agent_ = base_scores.agent_for(self.learner, lists, self.k, self.seed)
             first = self.agent_.shape.m - len(data.features)
             self.n_features_in_ = data.features.shape[1]
         base_scores.train_once(self.agent_, lists, first)

@@ -36,7 +36,9 @@ from peekrank.engine import Agent
 from peekrank.engine.scoring import values_of_lists
 from peekrank.kernels.sorting import SortSpace, sort_descending, sort_space
 from peekrank.kernels.vectors import dot
+from peekrank.learners.mixed.learner import Mixed
 from peekrank.streams.fixed import list_lengths
+from peekrank.training import base_scores
 from peekrank.types import Features, Floats, Ints, Measure, Rounds
 
 _KIND, _FORMAT = "peekrank model", 1
@@ -150,7 +152,7 @@ class Model(NamedTuple):
 
     ``weights`` is empty if scores are not weighted sums of the features; the agent then computes the scores.
     ``agent`` is the result of `Agent.dump` after the last round, from which `Agent.from_model` continues, or
-    empty.
+    empty. ``score`` is the index of the feature that holds the scores from which mixed starts.
     """
 
     weights: Features
@@ -164,6 +166,7 @@ class Model(NamedTuple):
     source: str
     digest: str
     agent: bytes = b""
+    score: int | None = None
 
     def prepare(self, features: ArrayLike) -> Features:
         """Preprocess the features of one query's documents for the learner, or for an agent made from this model.
@@ -209,10 +212,14 @@ class Model(NamedTuple):
         if len(self.weights):
             return Ranked(prepared, *order_all(self.weights, prepared.features, prepared.offsets))
         agent = Agent.from_model(self)
-        lists = [prepared.features[first:last] for first, last in pairwise(prepared.offsets)]
-        scores = [agent.learner.scores(agent.state, X) for X in lists]
-        rankings = np.concatenate([np.argsort(-estimates, kind="stable") for estimates in scores])
-        return Ranked(prepared, rankings, np.concatenate(scores))
+        if isinstance(agent.learner, Mixed):
+            features, given = base_scores.without_column(prepared.features, self.score)
+            scores = base_scores.predict(agent, features, prepared.offsets, given)
+        else:
+            lists = [prepared.features[first:last] for first, last in pairwise(prepared.offsets)]
+            scores = np.concatenate([agent.learner.scores(agent.state, X) for X in lists])
+        orders = [np.argsort(-scores[first:last], kind="stable") for first, last in pairwise(prepared.offsets)]
+        return Ranked(prepared, np.concatenate(orders), scores)
 
 
 class Ranked(NamedTuple):
@@ -304,6 +311,7 @@ def load_model(path: str | PathLike[str]) -> Model:
         )
     if content.pop("checksum", None) != _checksum(content):
         raise ValueError(f"{path.name}: is damaged: its content does not match its checksum")
+    content.setdefault("score", None)
     _check_content(content, path.name)
     fitted = _standardisation(content)
     prepared = {name: content[name] for name in ("features", "base", "scaling", "fitted_on")}
@@ -363,6 +371,9 @@ def _check_content(content: dict[str, Any], name: str) -> None:
         if type(content.get(key)) is not kind:
             expected = "a text" if kind is str else "a whole number"
             raise ValueError(f"{name}: its {key} is {excerpt(repr(content.get(key)))}: must be {expected}")
+    score = content["score"]
+    if score is not None and (type(score) is not int or not 0 <= score < content["features"]):
+        raise ValueError(f"{name}: its score is {excerpt(repr(score))}: must be the index of a feature")
     if content["scaling"] not in get_args(LearningScaling):
         known = ", ".join(get_args(LearningScaling))
         raise ValueError(f"{name}: its scaling is '{excerpt(content['scaling'])}': must be one of {known}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Iterator
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -16,13 +17,15 @@ from peekrank.data.dataset import Dataset
 from peekrank.data.scaling import standardise_online
 from peekrank.engine import Agent, run_agents
 from peekrank.engine.scoring import values_of_lists
+from peekrank.learners.mixed.learner import Mixed
 from peekrank.learners.rtopkf.learner import RTopKF
 from peekrank.regret import default_checkpoints
 from peekrank.spec import format_spec
+from peekrank.training import base_scores
 from peekrank.training.hindsight import Best, best_fixed, loss_along
 from peekrank.training.model import Model, Preprocessor, Ranked
 from peekrank.training.training import Training, TrainTest
-from peekrank.types import Ints, Learner, LinearScorer, Rounds, linear_in_features
+from peekrank.types import Ints, Learner, LinearScorer, Rounds, Trace, linear_in_features
 
 with extra("cli"):
     import polars as pl
@@ -75,8 +78,19 @@ class Trained(NamedTuple):
 
 def fresh_agents(training: Training, rounds: Rounds, seed: np.random.SeedSequence) -> list[Agent]:
     """Make agents of all learners before their first round."""
-    m, d = int(np.diff(rounds.offsets).max()), rounds.features.shape[1]
-    return [Agent(learner, m=m, k=training.k, d=d, seed=seed) for learner in training.make_learners()]
+    m, d, made = int(np.diff(rounds.offsets).max()), rounds.features.shape[1], []
+    for learner in training.make_learners(max(1, int(rounds.relevance.max()))):
+        if isinstance(learner, Mixed):
+            without = d - (training.score is not None)
+            made.append(base_scores.make_agent(learner, len(rounds.features), without, training.k, seed))
+        else:
+            made.append(Agent(learner, m=m, k=training.k, d=d, seed=seed))
+    return made
+
+
+def rounds_for(learner: Learner, training: Training, rounds: Rounds) -> Rounds:
+    """Return the rounds of a learner: mixed takes one column for the app's score, and documents for items."""
+    return base_scores.with_scores(rounds, training.score) if isinstance(learner, Mixed) else rounds
 
 
 def run_learners(
@@ -90,19 +104,30 @@ def run_learners(
     rounds, sequence, _ = lists
     measure, agents = training.make_measure(), fresh_agents(training, rounds, seed)
     start = time.perf_counter()
-    traces = run_agents(
-        agents,
-        rounds,
-        measure=measure,
-        sequence=sequence,
-        checkpoints=checkpoints,
-        progress=lambda n: progress(n * len(agents)),
-    )
+    traces: dict[int, Trace] = {}
+    for by_item in (False, True):
+        alike = [i for i, agent in enumerate(agents) if isinstance(agent.learner, Mixed) is by_item]
+        if not alike:
+            continue
+        found = run_agents(
+            [agents[i] for i in alike],
+            rounds_for(agents[alike[0]].learner, training, rounds),
+            measure=measure,
+            sequence=sequence,
+            checkpoints=checkpoints,
+            progress=partial(_scaled, progress, len(alike)),
+        )
+        traces |= zip(alike, found, strict=True)
     seconds = time.perf_counter() - start
     any_order = np.concatenate([np.arange(n) for n in np.diff(rounds.offsets)])
     counts = ~np.isnan(values_of_lists(measure, any_order, rounds.relevance, rounds.offsets))
     counted = np.cumsum(counts[sequence])[checkpoints - 1]
-    return Trained(agents, [pl.DataFrame({**t._asdict(), "counted": counted}, _CURVE) for t in traces], seconds)
+    curves = [pl.DataFrame({**traces[i]._asdict(), "counted": counted}, _CURVE) for i in range(len(agents))]
+    return Trained(agents, curves, seconds)
+
+
+def _scaled(progress: Tick, factor: int, rounds: int) -> None:
+    progress(factor * rounds)
 
 
 class RunResult(NamedTuple):
@@ -121,7 +146,7 @@ def play_run(training: Training, data: TrainTest, run: int, progress: Tick) -> I
     frames, models = [], []
     for text, agent, curve in zip(training.learners, trained.agents, trained.curves, strict=True):
         learner, finite, model = agent.learner, not agent.failure(), None
-        if learner.contextual and finite:
+        if (learner.contextual or isinstance(learner, Mixed)) and finite:
             model = make_model(agent, lists.preparation, training, run, data.train)
         loss, best = regrets.compute(learner, progress) if training.regret and finite else (None, None)
         ends = {
@@ -145,6 +170,7 @@ def make_model(agent: Agent, prepared: Preprocessor, training: Training, run: in
     return Model(
         weights, prepared, format_spec(learner), training.k, training.measure, training.rounds, training.seed, run,
         train.about.source, train.about.digest or content_digest(train), agent.dump(),
+        training.score if isinstance(learner, Mixed) else None,
     )  # fmt: skip
 
 

@@ -12,9 +12,10 @@ import numpy as np
 from peekrank.data.dataset import Dataset
 from peekrank.data.feature_stats import counted_features, feature_stats
 from peekrank.engine import Agent
+from peekrank.training.base_scores import is_mixed
 from peekrank.training.model import preparation
 from peekrank.training.run import Lists, run_learners
-from peekrank.training.training import Training
+from peekrank.training.training import DEFAULT_LEARNER, Training
 from peekrank.types import Floats, Rounds
 
 _DEFAULT, _OTHERS = "robust", ("query", "global")
@@ -55,7 +56,8 @@ def choose_scaling(train: Dataset, training: Training) -> Choice:
     train
         The training part. If it is scaled already, the choice is none.
     training
-        Learners, k and seed of the trial, which has at most as many rounds as the training itself.
+        Learners, k and seed of the trial, which has at most as many rounds as the training itself. ridge stands in
+        for mixed.
     """
     if train.about.scaling != "none":
         return Choice("none", f"the file is scaled already ({train.about.scaling})")
@@ -71,7 +73,8 @@ def choose_scaling(train: Dataset, training: Training) -> Choice:
 
 
 def _choose_by_trial(train: Dataset, training: Training) -> Choice:
-    trial = replace(training, rounds=min(_ROUNDS, training.rounds), regret=False)
+    learners = tuple(text for text in training.learners if not is_mixed(text)) or (DEFAULT_LEARNER,)
+    trial = replace(training, learners=learners, rounds=min(_ROUNDS, training.rounds), regret=False, score=None)
     estimates = {scaling: _estimate_dcg(trial, train, scaling) for scaling in (_DEFAULT, *_OTHERS)}
     better = {scaling: _standard_errors(estimates[scaling] - estimates[_DEFAULT]) for scaling in _OTHERS}
     best = max(_OTHERS, key=lambda scaling: better[scaling])

@@ -14,6 +14,7 @@ import numpy as np
 
 from peekrank._util.validate import check_int
 from peekrank.data.dataset import Dataset
+from peekrank.learners.mixed.learner import Mixed
 from peekrank.learners.rtopkf.learner import RTopKF
 from peekrank.measures import measure as measure_named
 from peekrank.registry import LEARNERS
@@ -37,23 +38,23 @@ class FromPaper:
 
 def _learners() -> dict[str, type[Any]]:
     """Return the learners for lists with features, by name."""
-    known = {name: cls for name, cls in LEARNERS.items() if cls.variable_length}
+    known = {name: cls for name, cls in LEARNERS.items() if cls.variable_length or cls is Mixed}
     return {**known, FromPaper.name: FromPaper}
 
 
-def make_learner(text: str, rounds: int) -> Learner:
-    """Make the learner of a specification, for lists with features.
+def make_learner(text: str, rounds: int, high: float = 1) -> Learner:
+    """Make the learner of a specification, for lists with features whose largest grade is `high`.
 
     >>> make_learner("from_paper:surrogate=kl", 1000).gamma.__round__(3)
     0.1
+    >>> make_learner("mixed", 1000, high=4)
+    Mixed(high=4)
     """
     name, known = text.partition(":")[0], _learners()
     if name in LEARNERS and name not in known:
         why = "learns about fixed items, not from features"
-        if name == "mixed":
-            why = "needs documents that have numbers, as in TopKRanker"
         raise ValueError(f"learner '{text}': {name} {why}; use {' or '.join(known)}")
-    learner: Any = parse("learner", known, text, horizon=rounds)
+    learner: Any = parse("learner", known, text, horizon=rounds, high=high)
     if isinstance(learner, FromPaper):
         return RTopKF.from_paper(learner.surrogate, learner.horizon)
     return cast("Learner", learner)
@@ -66,7 +67,7 @@ class Training:
     Parameters
     ----------
     learners
-        Specifications of ridge, rtopkf, from_paper (rtopkf with the parameters of its paper), or uniform.
+        Specifications of ridge, rtopkf, from_paper (rtopkf with the parameters of its paper), mixed, or uniform.
     k
         Number of top documents whose relevance is revealed. Of a shorter list, all are revealed.
     rounds
@@ -79,6 +80,9 @@ class Training:
         Random seed.
     regret
         Whether to compute the regret in convex surrogates. This repeats every run step by step.
+    score
+        Index of the feature that holds the scores of another ranker. mixed starts from its order, the others take
+        it for a feature.
 
     >>> Training(("rtopkf", "from_paper:surrogate=ranksvm"), k=1, rounds=1000)
     Traceback (most recent call last):
@@ -92,6 +96,7 @@ class Training:
     runs: int = 5
     seed: int = 0
     regret: bool = False
+    score: int | None = None
 
     def __post_init__(self) -> None:
         for name, low in (("k", 1), ("rounds", 1), ("runs", 1), ("seed", 0)):
@@ -102,13 +107,15 @@ class Training:
             raise ValueError("no learners: name at least one, for example ridge")
         if len(set(self.learners)) < len(self.learners):
             raise ValueError(f"a learner occurs twice: {' '.join(self.learners)}")
+        if self.score is not None and not any(isinstance(learner, Mixed) for learner in self.make_learners()):
+            raise ValueError(f"only mixed starts from a score, and the learners are {' '.join(self.learners)}")
         for text, learner in zip(self.learners, self.make_learners(), strict=True):
             if self.k < learner.min_k:
                 raise ValueError(f"k = {self.k}: {text} needs at least k = {learner.min_k}")
 
-    def make_learners(self) -> list[Learner]:
-        """Make the learners."""
-        return [make_learner(text, self.rounds) for text in self.learners]
+    def make_learners(self, high: float = 1) -> list[Learner]:
+        """Make the learners, for lists whose largest grade is `high`."""
+        return [make_learner(text, self.rounds, high) for text in self.learners]
 
     def make_measure(self) -> Measure:
         """Make the measure."""

@@ -55,7 +55,7 @@ from peekrank.measures import DCG, learnable
 from peekrank.measures import measure as measure_named
 from peekrank.types import Explanation, Features, Floats, Ints, Kernels, LinearMeasure, Shape
 
-MAX_COLUMNS = 256  # of the factor: each item that was asked about keeps a row of them
+MAX_COLUMNS = 2003  # each item that was asked about keeps a row of them
 _MAX_CELLS = 2**24
 _MAX_KEY = 2**62
 _MEMORY = 0.998  # factor of the twin's sums at each answer
