@@ -4,7 +4,7 @@ NDCG@10 of the final order on lists that were not learned from, and the relevanc
 means and standard deviations over runs, each of which has data of its own. With --locked also how many runs over
 misspecified lists ended far below the median. Judged documents are read from where they are: --mq2008 FOLDER has
 S1.txt to S5.txt, --yandex FOLDER has train.letor.txt.gz and test.letor.txt.gz. Each document is an item of mixed,
-which takes at most 253 features and so not those of users.
+which `mixed_beside.py` compares on the tasks of users.
 
     python experiments/ridge.py --tasks users documents linear query misspecified --rounds 500 2000 --locked
 """

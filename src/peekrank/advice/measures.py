@@ -332,7 +332,7 @@ def _scored(stationary: Learner | None, p: Problem) -> str | None:
     """Return mixed where it explores as the learner for stationary relevance does, and positions do not tie."""
     if not isinstance(stationary, DoubtSort) or p.benchmark[0] != "dcg":
         return None
-    return format_spec(Mixed(stationary.measure, high=p.grades - 1))
+    return format_spec(Mixed(stationary.measure, high=float(p.grades - 1)))
 
 
 def _champion(members: tuple[Learner, ...], p: Problem) -> str | None:
