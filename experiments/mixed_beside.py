@@ -230,8 +230,8 @@ def calls(runs: Runs) -> records.Table:
         sys.stderr.write(f"{label} {m} {n} {d}: {best.round(1)}\n")
         cells.append([label, m, n, d, *(round(one) for one in best.tolist())])
     text = (
-        f"Mean processor time of `Agent.rank` and `Agent.update` over {CALLS:,} lists, the least of three runs, on "
-        "a busy machine; `mixed` gets scores. Checks in Python take most of it."
+        f"Mean processor time of `Agent.rank` and `Agent.update` over {CALLS:,} lists, the least of three runs, "
+        "on a busy machine; `mixed` gets scores. Checks in Python take most of it."
     )
     columns = ["learner", "items", "in a list", "features", "µs a list", "µs an answer"]
     return records.Table("Time of a call", [text], columns, cells)
