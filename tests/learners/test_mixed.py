@@ -48,7 +48,7 @@ class World:
             scores = np.round(2 * scores)
         if t % 13 == 6:
             scores[:2] = np.inf, -np.inf
-        units, offsets = np.array([1e-3, 1e4, 3.0])[: self.d], np.array([0.0, 1e5, 0.0])[: self.d]
+        units, offsets = np.resize([1e-3, 1e4, 3.0], self.d), np.resize([0.0, 1e5, 0.0], self.d)
         X = rng.standard_normal((n, self.d)) * units + offsets
         X[:, 2:] *= rng.random((n, max(0, self.d - 2))) < 0.5
         return items, scores, int(rng.integers(-1, 3)) if self.keyed else -1, X.astype(np.float32)
@@ -126,6 +126,11 @@ def alongside(
 )
 def test_it_equals_a_naive_twin_with_dense_solves(learner: Mixed, k: int, d: int, *, scored: bool) -> None:
     alongside(learner, World(N, d, keyed=learner.cells > 0), k, 100, scored=scored)
+
+
+@pytest.mark.slow
+def test_it_equals_its_naive_twin_with_many_features() -> None:
+    alongside(Mixed(), World(N, 300, keyed=False), 2, 20)
 
 
 @pytest.mark.slow
@@ -554,8 +559,8 @@ def test_wrong_parameters_are_named() -> None:
     for wrong in ({"low": 1.0}, {"high": np.inf}, {"floor": -1.0}, {"cells": -1}):
         with pytest.raises(ValueError, match=f"^{next(iter(wrong))} |^high"):
             Mixed(**wrong)
-    with pytest.raises(ValueError, match="d = 300"):
-        Agent(Mixed(), m=3, k=1, d=300)
+    with pytest.raises(ValueError, match="d = 2,001: mixed takes at most 2,000 features"):
+        Agent(Mixed(), m=3, k=1, d=2001)
 
 
 def lived() -> Agent:

@@ -176,7 +176,7 @@ class Mixed:
         m, d = shape.m, shape.d
         if d + OWN_COLUMNS > MAX_COLUMNS:
             raise ValueError(
-                f"d = {d:,}: {self.name} takes at most {MAX_COLUMNS - OWN_COLUMNS} features; use ridge"
+                f"d = {d:,}: {self.name} takes at most {MAX_COLUMNS - OWN_COLUMNS:,} features; use rtopkf"
             )
         columns, lowest = whole_blocks(d + OWN_COLUMNS), self._gain(self.low)
         keys, means, spreads, sorted_means, widths, doubts, costs, explore_probs, kept = (
