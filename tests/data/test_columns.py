@@ -97,7 +97,7 @@ def test_too_many_categories_and_other_choices_are_refused() -> None:
         made(SHOP, features=["prize"])
     with pytest.raises(ValueError, match="column 'sold' cannot be a feature: it has another use"):
         made(SHOP, features=["new", "sold"])
-    with pytest.raises(ValueError, match="missing = 'zero': must be 'refuse' or 'median'"):
+    with pytest.raises(ValueError, match="missing = 'zero': must be 'reject' or 'median'"):
         made(SHOP, features=["new"], missing="zero")
     with pytest.raises(ValueError, match="choosing columns by name needs a data frame"):
         Dataset.of([[1.0]], missing="median")

@@ -88,7 +88,7 @@ Categories = Annotated[
 Missing = Annotated[
     str,
     typer.Option(
-        help="Of a table: refuse missing values, or replace them by the median, and add a feature that says so."
+        help="Of a table: reject missing values, or replace them by the median, and add a feature that says so."
     ),
 ]
 
@@ -103,7 +103,7 @@ def table_options(
     document: str | None,
     columns: str | None = None,
     categories: str | None = None,
-    missing: str = "refuse",
+    missing: str = "reject",
 ) -> TableOptions:
     """Return what the options say of a table. Lists of columns are lines of CSV."""
     from peekrank.training.table_files import TableOptions

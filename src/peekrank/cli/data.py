@@ -97,7 +97,7 @@ def command(
     document: Id = None,
     columns: Columns = None,
     categories: Categories = None,
-    missing: Missing = "refuse",
+    missing: Missing = "reject",
     json_file: JsonFile = None,
 ) -> None:
     """Describe a file of judged documents, or convert it to a form that opens instantly."""

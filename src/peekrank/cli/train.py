@@ -102,7 +102,7 @@ def command(
     document: Id = None,
     columns: Columns = None,
     categories: Categories = None,
-    missing: Missing = "refuse",
+    missing: Missing = "reject",
     score: Annotated[
         str | None,
         typer.Option(

@@ -74,8 +74,8 @@ def fit_columns(
     >>> fit_columns({"a": np.array([1, np.nan, 4, 9])}, (), "median", "x")
     (Column(name='a', filled=True, median=4.0, indicator=True, categories=None),)
     """
-    if missing not in ("refuse", "median"):
-        raise ValueError(f"missing = '{excerpt(str(missing))}': must be 'refuse' or 'median'")
+    if missing not in ("reject", "median"):
+        raise ValueError(f"missing = '{excerpt(str(missing))}': must be 'reject' or 'median'")
     made = []
     for name, values in parts.items():
         gaps, filled = missing_cells(values), missing == "median"
@@ -103,7 +103,7 @@ def make_features(parts: dict[str, Cells], columns: Sequence[Column], source: st
     width = sum(len(column.features) for column in columns)
     if why := check_memory(4 * rows * width, sum(parts[column.name].nbytes for column in columns)):
         raise ValueError(f"{source}: its {width:,} features {why}, with so many categories")
-    _refuse_gaps(parts, columns, source)
+    _reject_gaps(parts, columns, source)
     features = np.zeros((rows, width), np.float32)
     at, filled, unseen = 0, 0, 0
     for column in columns:
@@ -199,7 +199,7 @@ def _column_from_json(part: dict[str, Any]) -> Column:
     return Column(name, filled, median, indicator, None if categories is None else tuple(texts))
 
 
-def _refuse_gaps(parts: dict[str, Cells], columns: Sequence[Column], source: str) -> None:
+def _reject_gaps(parts: dict[str, Cells], columns: Sequence[Column], source: str) -> None:
     """Raise ValueError naming the columns with missing values that are not filled, how many, and the first row."""
     found = []
     for column in columns:

@@ -97,7 +97,7 @@ class Dataset(NamedTuple):
         documents: Any = None,
         features: Sequence[str] | None = None,
         categories: Collection[str] = (),
-        missing: str = "refuse",
+        missing: str = "reject",
         columns: Sequence[Column] = (),
         source: str = "a table",
     ) -> Dataset:

@@ -35,7 +35,7 @@ class Choice(NamedTuple):
 
     features: Sequence[str] | None = None
     categories: Collection[str] = ()
-    missing: str = "refuse"
+    missing: str = "reject"
     columns: Sequence[Column] = ()
 
 
@@ -75,7 +75,7 @@ def dataset_of(
         which is then not a feature.
     choice
         The columns that are features (by default all that are not named otherwise); which of them hold categories;
-        and whether missing values are refused, or replaced by the median with a feature that says so. Instead, the
+        and whether missing values are rejected, or replaced by the median with a feature that says so. Or the
         columns of a training part, ``train.about.columns``, which are found by name.
     source
         Name of the table in messages.

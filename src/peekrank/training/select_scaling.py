@@ -68,7 +68,7 @@ def choose_scaling(train: Dataset, training: Training) -> Choice:
         scaling, reason = _choose_by_trial(train, training)
         return Choice(scaling, f"{counted_features(heavy, *about, 'have heavy tails')}, and {reason}")
     if len(badly_scaled):
-        return Choice("global", counted_features(badly_scaled, *about, "have another scale than the rest"))
+        return Choice("global", counted_features(badly_scaled, *about, "have a different scale from the rest"))
     return Choice("global", "no feature has heavy tails")
 
 

@@ -58,7 +58,7 @@ class TableOptions(NamedTuple):
     id: str | None = None
     columns: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
-    missing: str = "refuse"
+    missing: str = "reject"
 
 
 def is_table(path: Path) -> bool:

@@ -191,7 +191,7 @@ def test_a_signal_reloads_while_calls_are_answered(tmp_path: Path) -> None:
             until("reloaded", n)
         file.write_text("[server]\nport = 0\n[slots]\n")
         process.send_signal(signal.SIGHUP)
-        (refused,) = until("reload refused", 1)
+        (refused,) = until("reload rejected", 1)
         assert "must be a table with at least one slot" in str(refused["reason"])
         stop.set()
         visitor.join()

@@ -346,7 +346,7 @@ def test_a_full_slot_keeps_the_order_and_says_so(tmp_path: Path, table: str, lim
         )
         assert service.slot("faq").ranked == 1
         assert 'peekrank_unlearned_lists_total{slot="faq"} 1.0' in call("GET", "/metrics").text
-    with running(tmp_path, PLAIN + table + 'on_failure = "refuse"\n' + limits) as (_, call):
+    with running(tmp_path, PLAIN + table + 'on_failure = "reject"\n' + limits) as (_, call):
         assert post(call, scored(0.1, 0.9, 0.5)).status_code in (413, 429)
 
 

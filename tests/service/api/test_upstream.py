@@ -150,7 +150,7 @@ def test_a_broken_upstream_leaves_the_order_given_and_says_so(tmp_path: Path, ca
 
 
 def test_an_upstream_may_be_refused_or_away(tmp_path: Path) -> None:
-    with behind(tmp_path, replies({}, 503), 'on_failure = "refuse"\n') as (service, client):
+    with behind(tmp_path, replies({}, 503), 'on_failure = "reject"\n') as (service, client):
         said = ask(client)
         assert (said.status_code, said.json()["type"]) == (503, "/problems/upstream")
         assert said.headers["retry-after"] == "1"

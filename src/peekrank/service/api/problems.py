@@ -287,7 +287,7 @@ def too_many_open(slot: str, limit: int) -> Problem:
 
 
 def upstream_failed(reason: str) -> Problem:
-    """Report an upstream that failed, for a slot that refuses calls then."""
+    """Report an upstream that failed, for a slot that rejects calls then."""
     return Problem("upstream", reason, retry_after=1.0)
 
 

@@ -64,10 +64,10 @@ class Reloader:
                 check_bind(config.server.host, keys)
                 changed = self._service.reload(config)
             except ValueError as error:
-                _log.error("reload refused", reason=str(error))
+                _log.error("reload rejected", reason=str(error))
                 raise problems.bad_configuration(str(error)) from None
             except Problem as problem:
-                _log.error("reload refused", reason=problem.detail)
+                _log.error("reload rejected", reason=problem.detail)
                 raise
             self.keys.replace(keys)
             _log.info("reloaded", changed=changed)

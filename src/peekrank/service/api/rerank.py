@@ -129,7 +129,7 @@ class Reranking:
         try:
             reply = await self._submit(Rerank(slot, ranked, ids, digest, trace, key.slots))
         except Problem as problem:
-            if problem.kind not in _LIMITS or config.on_failure == "refuse":
+            if problem.kind not in _LIMITS or config.on_failure == "reject":
                 raise
             self._metrics.unlearned(slot)
             warnings.append(f"nothing is learned from this list, which has no event: {problem.detail}")
@@ -190,7 +190,7 @@ class Reranking:
         if slot not in self._failing:
             _log.warning("upstream failed", slot=slot, reason=str(error), on_failure=self._slots[slot].on_failure)
         self._failing[slot] = self._failing.get(slot, 0) + 1
-        if self._slots[slot].on_failure == "refuse":
+        if self._slots[slot].on_failure == "reject":
             raise problems.upstream_failed(f"the upstream of slot {slot!r} failed: {error}")
         return f"the upstream failed, {error}: the documents are in the order given"
 

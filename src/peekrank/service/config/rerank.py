@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from peekrank.service.config.file import Document, FieldPath
     from peekrank.service.config.model import SlotConfig
 
-OnFailure = Literal["order", "refuse"]
+OnFailure = Literal["order", "reject"]
 Scale = Literal["unit", "logit"]
 KeysOf = Literal["none", "query", "given"]
 TextsField = Literal["documents", "texts"]
@@ -38,7 +38,7 @@ class RerankConfig:
     timeout: Annotated[float, "How long a call waits for the upstream."] = 2.0
     on_failure: Annotated[
         OnFailure,
-        "If the upstream fails, or the slot meets a limit: keep the `order` and say so, or `refuse` the call.",
+        "If the upstream fails, or the slot meets a limit: keep the `order` and say so, or `reject` the call.",
     ] = "order"
     max_documents: Annotated[int, "Different documents that the slot learns about, instead of `max_items`."] = (
         100_000
