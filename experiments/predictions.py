@@ -10,7 +10,6 @@ python experiments/predictions.py bounds      # bounds without propensities on 2
 from __future__ import annotations
 
 import sys
-from itertools import product
 
 import numpy as np
 import polars as pl
@@ -24,7 +23,11 @@ from peekrank.evaluation.softmax import add_softmax_propensities
 from peekrank.evaluation.sources import MemorySource
 from peekrank.types import Floats
 
-RUNS, DECISIONS, M, K = 20, (3000,), 10, 3
+M, K = 10, 3
+WIDTHS = (
+    (3000, 20, (0.0, 0.1, 0.3, 0.5, 0.7, 0.8, 0.9)),
+    (30_000, 4, (0.5, 0.9)),
+)  # decisions, logs, correlations
 LOGS, FEW, MANY, SEEN = 2000, 60, 50, 10
 
 
@@ -58,9 +61,9 @@ def correlated(rng: np.random.Generator, gains: Floats, means: Floats, rho: floa
 def widths() -> None:
     """Print the widths of the intervals of a difference relative to those without predictions."""
     print("| decisions | correlation | usual | anytime | anytime, stationary |\n|---|---|---|---|---|")
-    for n, rho in product(DECISIONS, (0.0, 0.1, 0.3, 0.5, 0.7, 0.8, 0.9)):
+    for n, logs, rho in [(n, logs, rho) for n, logs, some in WIDTHS for rho in some]:
         ratios = []
-        for seed in range(RUNS):
+        for seed in range(logs):
             rng = np.random.default_rng([1, seed])
             means = rng.uniform(0.1, 0.9, M)
             gains = (rng.random((n, M)) < means).astype(float)
