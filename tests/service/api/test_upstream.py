@@ -6,10 +6,11 @@ import asyncio
 import gzip
 import io
 import json
+import socketserver
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -162,6 +163,34 @@ def test_an_upstream_may_be_refused_or_away(tmp_path: Path) -> None:
             "warnings"
         ]
         assert "cannot be reached" in warning
+
+
+BROKEN_HTTP = {
+    "nothing": b"",
+    "no HTTP": b"\x00\x01\r\n\r\n",
+    "too short": b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n[]",
+    "no chunk": b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n",
+    "endless head": b"HTTP/1.1 200 OK\r\n" + b"x: y\r\n" * 100_000,
+}
+
+
+@pytest.mark.parametrize("case", BROKEN_HTTP)
+def test_an_upstream_that_breaks_off_is_said(tmp_path: Path, case: str) -> None:
+    class Broken(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            self.request.recv(2**16)
+            with suppress(OSError):  # the service has gone away
+                self.request.sendall(BROKEN_HTTP[case])
+
+    with socketserver.TCPServer(("127.0.0.1", 0), Broken) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        upstream = f"http://127.0.0.1:{server.server_address[1]}/rerank"
+        config = reranking(tmp_path, f'{FAQ}[slots.faq.rerank]\nupstream = "{upstream}"\ntimeout = "30 s"\n')
+        with Service(config) as service, served(app_of(service)) as url, httpx.Client(base_url=url) as client:
+            reply = ask(client)
+        server.shutdown()
+    assert order(reply) == [0, 1, 2]
+    assert "its reply is broken" in reply.json()["meta"]["warnings"][0]
 
 
 def test_an_upstream_that_hangs_blocks_nobody_else(tmp_path: Path) -> None:

@@ -70,8 +70,10 @@ class Upstream:
                 content = await self._post(self._client, query, texts)
         except (TimeoutError, httpx.TimeoutException):
             raise UpstreamError("timeout", f"it did not answer within {self._config.timeout:g} s") from None
-        except httpx.HTTPError as error:
+        except httpx.ConnectError as error:
             raise UpstreamError("connection", f"it cannot be reached ({type(error).__name__})") from None
+        except httpx.HTTPError as error:
+            raise UpstreamError("connection", f"its reply is broken ({type(error).__name__})") from None
         return _parse(content, len(texts), is_unit=self._config.scale == "unit")
 
     async def _post(self, client: httpx.AsyncClient, query: str, texts: Sequence[str]) -> bytes:
