@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from helpers.services import HOME, service
+from peekrank.learners import Mixed
 from peekrank.service.api.messages import FeedbackRequest, Item, ItemsRequest, RankRequest
 from peekrank.service.config import SlotConfig
 from peekrank.service.core.activity import Activity, Counts, Day
+from peekrank.service.core.agents import new_agent
 from peekrank.service.core.audit import audit_slot
 from peekrank.service.core.service import Service
 from peekrank.service.event_log.open import open_log
@@ -88,6 +90,13 @@ def test_many_keys_are_not_listed_and_other_learners_have_no_reasons(tmp_path: P
     assert it.details("mix", "person-3").key == "person-3"
     assert it.details("home").standings == []
     it.close()
+
+
+def test_reasons_are_compiled_before_somebody_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    explained: list[object] = []
+    monkeypatch.setattr(Mixed, "explain", lambda *given: explained.append(given))
+    new_agent(MIX, 3)
+    assert len(explained) == 1
 
 
 def test_the_table_has_the_items_with_the_best_grades_of_all(tmp_path: Path) -> None:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from peekrank.engine import Agent
 from peekrank.engine.rules import Rules
 from peekrank.service.config import SlotConfig
 from peekrank.service.config.compare import CompareConfig
+from peekrank.types import ExplainsItems
 
 
 def new_agent(config: SlotConfig, n_items: int) -> Agent:
@@ -20,7 +23,10 @@ def new_agent(config: SlotConfig, n_items: int) -> Agent:
         m = max(config.k, n_items, 1)  # an unused number gets its item later
     else:
         m = len(config.items)
-    return Agent(learner, m=m, k=config.k, d=config.d, rules=agent_rules(config)).compile()
+    agent = Agent(learner, m=m, k=config.k, d=config.d, rules=agent_rules(config)).compile()
+    if isinstance(learner, ExplainsItems):  # compile that, too, not when somebody opens the dashboard
+        learner.explain(agent.state, np.full(m, np.nan), None)
+    return agent
 
 
 def agent_rules(config: SlotConfig) -> Rules | None:
