@@ -53,6 +53,7 @@ SAFE: dict[str, Any] = {
     "seed": 11,
     "holdout": HoldoutConfig(0.1),
     "sticky": 60.0,
+    "alpha": 0.1,
     "max_visitors": 5,
     "rules": RulesConfig(blocked=("a",), new=AtMost(1, 2)),
 }

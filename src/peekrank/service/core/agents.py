@@ -24,7 +24,7 @@ def new_agent(config: SlotConfig, n_items: int) -> Agent:
     else:
         m = len(config.items)
     agent = Agent(learner, m=m, k=config.k, d=config.d, rules=agent_rules(config)).compile()
-    if isinstance(learner, ExplainsItems):  # compile that, too, not when somebody opens the dashboard
+    if isinstance(learner, ExplainsItems):  # compile that now, not when somebody opens the dashboard
         learner.explain(agent.state, np.full(m, np.nan), None)
     return agent
 
