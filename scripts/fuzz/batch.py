@@ -20,8 +20,6 @@ from typing import NamedTuple
 
 from fuzz.target import Target
 from fuzz.targets import TARGETS, broken
-from peekrank.learners._shared import ShortHorizonWarning
-from peekrank.measures.base import LargeGainsWarning
 
 STATE = "state"  # file with the number of the mutant that is being tried, and how many were read and refused
 _CLOCK = 12  # seconds that may pass for each of processor time, on a machine that is busy
@@ -104,8 +102,7 @@ def limit_memory() -> None:
 def main(name: str, seed: int, first: int, last: int, seconds: float, patience: float, folder: Path) -> None:
     """Try mutants, and print a line of JSON for each finding."""
     warnings.simplefilter("error")
-    warnings.simplefilter("ignore", ShortHorizonWarning)
-    warnings.simplefilter("ignore", LargeGainsWarning)
+    warnings.simplefilter("ignore", UserWarning)  # advice about a file that is read
     target = make_target(name)
     file = os.open(folder / STATE, os.O_WRONLY | os.O_CREAT)
     state = State(first, 0, 0)
