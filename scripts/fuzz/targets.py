@@ -33,6 +33,7 @@ from peekrank.games.certificate import certificate
 from peekrank.games.files import read_game
 from peekrank.games.game import Game
 from peekrank.games.ranking import ranking_game
+from peekrank.learners.mixed.learner import Mixed
 from peekrank.learners.ridge.learner import Ridge
 from peekrank.measures import DCG
 from peekrank.service.config.model import read_config
@@ -329,6 +330,10 @@ def _model_contents() -> tuple[dict[str, Any], ...]:
             made = Model(weights, preparation(_data(), scaling), "ridge", 1, "ndcg@10", 9, 0, 0, "x", "00", blob)
             save_model(made, path)
             contents.append(json.loads(path.read_bytes()))
+        blob = Agent(Mixed(), m=9, k=1, d=2).dump()
+        made = Model(weights[:0], preparation(_data()), "mixed", 1, "ndcg@10", 9, 0, 0, "x", "00", blob, 2)
+        save_model(made, path)
+        contents.append(json.loads(path.read_bytes()))
         return tuple(contents)
 
 
@@ -371,7 +376,7 @@ def _use_sweep(sweep: Sweep) -> None:
 def _use_model(model: Model) -> None:
     data = _data()
     ranked = model.rank(data)
-    if model.agent:
+    if model.agent and model.score is None:
         agent = Agent.from_model(model, m=9)
         agent.update(agent.rank(model.prepare(data.features[:3])), [1])
     assert sorted(ranked.rankings[:3].tolist()) == [0, 1, 2]

@@ -126,6 +126,14 @@ def by_training(training: Training, folder: Path, **options: Any) -> Any:
     return result.summaries(), load_model(folder / "models" / "mixed-0.json").rank(data)
 
 
+def test_a_model_is_not_applied_to_other_features_than_its_agent(tmp_path: Path) -> None:
+    data = Dataset.of(X, Y, QID, source="x")
+    run_training(Training(("mixed",), rounds=5, runs=1, score=2), prepare_data(data), tmp_path)
+    model = load_model(tmp_path / "models" / "mixed-0.json")
+    with pytest.raises(ValueError, match="3 features: must be 2, as in training"):
+        model._replace(score=None).rank(data)
+
+
 @pytest.mark.parametrize("score", [2, None])
 def test_a_training_makes_the_ranker_of_the_estimator(score: int | None, tmp_path: Path) -> None:
     training = Training(("mixed",), rounds=400, runs=1, score=score)
