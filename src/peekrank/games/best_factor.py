@@ -37,10 +37,11 @@ FORMAT = "peekrank best factor 1"
 MAX_ITEMS = 5
 PROGRAMS = 200  # by default
 _NEAR = 1e-5  # bounds that are this close need no further cell
-_GRID = 8  # directions of cuts are multiples of 1 / 8
+_GRID, _CUT_DIGITS = 8, 6  # directions of cuts are multiples of 1 / 8, or have six digits
 _ROUNDS = 3  # of the search for an adversary
 _DENOMINATORS = (12, 120, 5040)
 _DIGITS = 12  # of numbers in a certificate
+_THIN = 1e-6  # relative width below which flags do not differ
 _TINY = 1e-9  # tolerance of the checker
 
 
@@ -61,7 +62,8 @@ class Cell(NamedTuple):
 
     The cell is where ``cuts @ flag >= 0``. `path` has the numbers of the cuts of the search, from 1, negative for
     the other side. `multipliers` prove the value: a row per ranking, a column per cut. `rivals` are the flags of
-    the worst distributions times their probabilities, one row per ranking.
+    the worst distributions times their probabilities, one row per ranking. `stalled` counts the last cuts that did
+    not raise the value.
     """
 
     value: float
@@ -70,6 +72,7 @@ class Cell(NamedTuple):
     mixed: Floats
     multipliers: Floats
     rivals: Floats
+    stalled: int = 0
 
 
 @dataclass(frozen=True)
@@ -207,7 +210,7 @@ class _Search:
 
     def __init__(self, gain: Floats, rankings: Ints, relevance: Ints, k: int, grades: int) -> None:
         m = rankings.shape[1]
-        self.gain, self.flags = gain, products(relevance, k, grades)
+        self.gain, self.flags, self.k = gain, products(relevance, k, grades), k
         means = np.zeros((m, self.flags.shape[1]))
         means[:, : m * (grades - 1)] = np.kron(np.eye(m), np.arange(1, grades))
         self.total = means.sum(axis=0)  # maps a flag to the mean sum of all grades
@@ -234,7 +237,13 @@ class _Search:
             halves = []
             for sign in (1, -1):
                 path = (*worst.path, sign * len(self.cuts))
-                cell = self._cell(np.vstack([worst.cuts, sign * cut]), path)
+                cuts = np.vstack([worst.cuts, sign * cut])
+                cell = worst._replace(cuts=cuts, path=path)  # what is proved there, if the solver gives up
+                cell = cell._replace(multipliers=np.pad(worst.multipliers, ((0, 0), (0, 1))))
+                with suppress(UndecidedError):
+                    cell = self._cell(cuts, path)
+                if cell.value < worst.value + _NEAR:
+                    cell = cell._replace(stalled=worst.stalled + 1)
                 halves.append((cell.value, sign * len(self.cuts), cell))
             heapreplace(self.cells, halves[0])
             heappush(self.cells, halves[1])
@@ -284,13 +293,28 @@ class _Search:
         return Cell(max(0.0, value), cuts, path, mixed, multipliers, rivals)
 
     def _separate(self, cell: Cell) -> tuple[Floats, Floats]:
-        """Return a cut through the flags of the worst distributions of a cell, and their mean."""
+        """Return a cut through the flags of the worst distributions of a cell, and their mean.
+
+        It is across their widest direction. If all-relevant lists earn nothing either, as for the area under the
+        curve, their probability is free as well. With two or more answers it then goes through the flag of these
+        lists, and, after cuts that raised nothing, across the next directions in turn.
+        """
         mass = cell.rivals @ self.total
         used = mass > _TINY
         flags, mass = cell.rivals[used] / mass[used, None], mass[used] / mass[used].sum()
         mean: Floats = mass @ flags
-        spread = np.linalg.svd((flags - mean) * np.sqrt(mass)[:, None], full_matrices=False)[2][0]
-        direction = np.round(spread / np.abs(spread).max() * _GRID) / _GRID
+        free = self.flags[~self.gain.any(axis=0)]  # of outcomes that earn nothing, whose probability is free
+        apart, through = flags - mean, len(free) > 0 and self.k > 1
+        if through:
+            basis = np.linalg.qr(np.vstack([mean, free]).T)[0]
+            apart -= apart @ basis @ basis.T
+        _, widths, directions = np.linalg.svd(apart * np.sqrt(mass)[:, None], full_matrices=False)
+        wide = max(1, int(np.count_nonzero(widths > _THIN * widths[0]))) if through else 1
+        spread = directions[cell.stalled % wide]
+        spread /= np.abs(spread).max()
+        if through:
+            return spread.round(_CUT_DIGITS), mean
+        direction = np.round(spread * _GRID) / _GRID
         return direction - np.round(mean @ direction, 6) * self.total, mean
 
     def _first_adversary(self, rankings: Ints, relevance: Ints) -> Adversary:
