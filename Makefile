@@ -7,6 +7,8 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check
 RUNS := $(VENV)/.runs
 READY := $(VENV)/.ready
 
+# Bytecode is written even if the environment says not to: each of many processes would compile the sources again.
+PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n auto --dist worksteal
 QUICK := -m 'not slow and not browser and not ray'
 
 .PHONY: demo test check lint types imports tests recipes site portable coverage notebooks stub typescript format bench fuzz mutants kills faults flips failover minimum dist lock clean
@@ -19,7 +21,7 @@ test: lint  ## set up, then everything that CI runs; 7 minutes on two cores
 	$(MAKE) --jobs 2 --no-print-directory types imports tests site
 
 check: lint  ## set up, then all tests but those that are slow, open a browser or start Ray; 2 minutes on two cores
-	$(BIN)/pytest -n auto --dist worksteal $(QUICK)
+	$(PYTEST) $(QUICK)
 
 # pip would compile bytecode on one processor: the demo leaves that to the first import, the tests use all processors.
 # The pins name every package, so pip does not have to look for dependencies.
@@ -51,7 +53,7 @@ imports: $(READY)
 	$(BIN)/lint-imports
 
 tests: $(READY)
-	$(BIN)/pytest -n auto --dist worksteal
+	$(PYTEST)
 
 RECIPES := .venv-recipes
 recipes: $(READY) $(RECIPES)/.ready  ## the clients of docs/recipes against `peekrank serve`, in an environment of their own

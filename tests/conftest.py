@@ -7,6 +7,10 @@ import signal
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+# Before NumPy is loaded: pytest has a process for each processor, and threads of OpenBLAS that wait would take
+# processor time from the other processes.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 import pytest
 from hypothesis import HealthCheck, settings
 

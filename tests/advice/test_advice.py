@@ -35,7 +35,7 @@ MEASURES = ("sumloss", "pairwiseloss", "dcg", "dcg@2", "dcg+linear", "p@1+sum", 
             "rbp", "rbp@2:p=0.5", "rr", "err@2", "recall@2", "hit@2")  # fmt: skip
 PROBLEMS = [
     (name, m, k, horizon, grades)
-    for name, m, grades, horizon in product(MEASURES, (1, 2, 3, 4, 7), (2, 3), (1, 10**6))
+    for name, m, (grades, horizon) in product(MEASURES, (1, 2, 3, 7), ((2, 1), (2, 10**6), (3, 10**6)))
     for k in range(1, m + 1)
 ]
 

@@ -15,11 +15,15 @@ from peekrank.cli.app import COMMANDS, command_module, command_named
 from peekrank.evaluation.trec import write_run
 
 ENDLESS = ("peekrank serve --playground", "peekrank serve service.toml", "peekrank monitor log.jsonl --follow")
-LONG = (
+LONG = (  # tests of their own run these, or shorter ones
     "peekrank demo",
-    "peekrank reproduce --quick",
+    "peekrank demo --score",
+    "peekrank demo --rerank",
+    "peekrank game --m 5",
     "peekrank precompile",
-)  # minutes; tests of their own run these
+    "peekrank reproduce --quick",
+    "peekrank sweep example.toml",
+)
 OTHERS = (  # logs of a service and of a comparison, which tests of their own write
     "peekrank evaluate visits.jsonl --policy feature:1 --policy feature:2 --measure dcg@3",
     "peekrank evaluate home.parquet",
@@ -96,5 +100,3 @@ def test_examples_run_as_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         if line not in (*ENDLESS, *LONG, *OTHERS):
             done = peekrank(*shlex.split(line)[1:])
             assert done.exit_code == 0, f"{line}\n{done.output}"
-            if line == "peekrank sweep --example":
-                Path("example.toml").write_text(done.stdout)

@@ -134,8 +134,7 @@ def test_two_processes_in_one_folder(seeds: tuple[str, str], codes: list[int]) -
         assert "both holds results of another experiment, with different seed; choose another folder" in " ".join(
             said[1 - winner].split()
         )
-    with started(seeds[winner], "alone") as process:
-        process.communicate()
+    peekrank(*quick, "--seed", seeds[winner], "--out", "alone")
     both, alone = (
         {path.name: path.read_bytes() for path in Path(folder).rglob("*") if path.is_file()}
         for folder in ("both", "alone")

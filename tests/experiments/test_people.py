@@ -20,8 +20,6 @@ from peekrank.types import Floats
 
 people = load_experiment("people")
 
-pytestmark = pytest.mark.filterwarnings("ignore:.* is short")  # horizons here are
-
 ORDERS = """# NUMBER ALTERNATIVES: 7
 # NUMBER VOTERS: 40
 20: 1,2,3,4,5,6,7

@@ -80,7 +80,6 @@ CASES: list[Learner] = [
 ]
 
 
-@pytest.mark.filterwarnings("ignore::peekrank.learners._shared.ShortHorizonWarning")
 @pytest.mark.parametrize(("m", "rounds"), [(2, 3), (4, 0), (4, 17)])
 @pytest.mark.parametrize("learner", CASES, ids=str)
 def test_propensities_are_what_enumeration_finds(learner: Learner, m: int, rounds: int) -> None:
@@ -93,7 +92,6 @@ def test_propensities_are_what_enumeration_finds(learner: Learner, m: int, round
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::peekrank.learners._shared.ShortHorizonWarning")
 @pytest.mark.parametrize("rounds", [0, 8, 40])
 @pytest.mark.parametrize(
     "learner", [BlockFTRL(DCG(), horizon=400), BlockFTRL(SumLoss()), PermFTRL(DCG(1)), RTopKF()], ids=str
@@ -104,7 +102,6 @@ def test_propensities_of_five_items(learner: Learner, rounds: int) -> None:
         np.testing.assert_allclose(said, exact, atol=1e-9)
 
 
-@pytest.mark.filterwarnings("ignore::peekrank.learners._shared.ShortHorizonWarning")
 @pytest.mark.parametrize("rounds", [0, 10])
 @pytest.mark.parametrize(
     ("learner", "m", "k"),

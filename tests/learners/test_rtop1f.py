@@ -6,6 +6,7 @@ import warnings
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 from itertools import pairwise, permutations, product
 from math import ceil, lcm, perm, sqrt
 from typing import Any, ClassVar, Literal, NamedTuple
@@ -590,6 +591,7 @@ class Setting(NamedTuple):
     epsilon: float = 0.35
 
 
+@cache
 def played(setting: Setting) -> Ints:
     """The code of the ranking in each round (column) of each run (row), by the package."""
     k, order, blocks, epsilon = setting
@@ -599,6 +601,7 @@ def played(setting: Setting) -> Ints:
     return np.diff(sums, axis=1, prepend=0).astype(np.int64)
 
 
+@cache
 def played_literally(setting: Setting) -> Ints:
     """The same by the naive twin."""
     k, order, blocks, epsilon = setting

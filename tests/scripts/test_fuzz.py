@@ -18,7 +18,6 @@ from peekrank.registry import LEARNERS
 MUTANTS = 300
 
 
-@pytest.mark.filterwarnings("ignore::peekrank.learners._shared.ShortHorizonWarning")
 @pytest.mark.parametrize("name", TARGETS)
 def test_whatever_a_file_holds_it_is_read_or_refused(name: str, tmp_path: Path) -> None:
     target = TARGETS[name]()
