@@ -214,7 +214,7 @@ def test_a_learner_of_a_script_runs_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("variable", ["NUMBA_CACHE_DIR", "XDG_CACHE_HOME", "HOME"])
+@pytest.mark.parametrize("variable", ["NUMBA_CACHE_DIR", "HOME"])
 def test_a_cache_that_cannot_be_written_is_done_without(variable: str, tmp_path: Path) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("")

@@ -54,8 +54,3 @@ def slopes(
     share /= share.sum()
     rise = (share[i] * e[i] - share[i] * share) / epsilon  # of a gain, which is to be climbed
     return np.asarray(-(2 ** seen[0] - 1) / p * rise)
-
-
-def shuffled_or_greedy(s: Array, gamma: float, rng: np.random.Generator) -> Array:
-    """Step 6 of Algorithm 1."""
-    return rng.permutation(len(s)) if rng.random() < gamma else np.argsort(-s, kind="stable")

@@ -7,11 +7,10 @@ from typing import NamedTuple
 
 
 class Question(NamedTuple):
-    """An order by mean, the probability of exploring the item at each position, and the largest loss."""
+    """An order by mean, and the probability of exploring the item at each position."""
 
     order: list[int]
     probabilities: list[float]
-    most_lost: float
 
 
 def doubts(means: list[float], widths: list[float], weights: list[float]) -> list[float]:
@@ -88,11 +87,11 @@ class Naive:
         total = sum(probabilities)
         if total > 0.5:
             probabilities = [0.5 * probability / total for probability in probabilities]
-        return Question(order, probabilities, sum(2 * u * d for u, d in zip(widths, doubt, strict=True)))
+        return Question(order, probabilities)
 
     def shown(self, available: list[int], asked: int | None) -> list[int]:
         """The ranking, if there is a question about the item of this position, or none."""
-        n, (order, _, _) = len(available), self.question(available)
+        n, (order, _) = len(available), self.question(available)
         k, (begin, end) = min(self.k, n), self.tied(len(available))
         if asked is None:
             group = sorted(order[begin:end], key=lambda i: -self.estimate(i)[1])

@@ -29,5 +29,5 @@ def test_damage_that_is_served_is_found(tmp_path: Path, monkeypatch: pytest.Monk
     for module in (sqlite, sqlite_checks):
         monkeypatch.setattr(module, "check_file", lambda *_: None)
     monkeypatch.setattr(sqlite, "check_record", lambda *_: None)
-    _, wrong = flips.try_flips(tmp_path, 40, flips.random.Random(5))
+    _, wrong = flips.try_flips(tmp_path, 15, flips.random.Random(5))
     assert wrong

@@ -32,7 +32,6 @@ from peekrank._jit import kernel
 from peekrank.types import Features, Floats, Ints, Kernels, Measure
 
 LOG3 = log2(3)
-RELEVANCE_3 = ["000", "001", "010", "011", "100", "101", "110", "111"]
 MIXED = (1 + LOG3 / 2) / (1 + LOG3)
 ENDS = 3 / (2 * (1 + 1 / LOG3))
 STEP = LOG3 / (2 * (1 + LOG3))

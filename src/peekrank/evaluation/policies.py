@@ -212,24 +212,14 @@ def by_scores(log: Log, scores: Floats, name: str) -> Policy:
     return Policy(name, ranks_by(log, scores))
 
 
-def by_logged_scores(log: Log) -> Policy:
-    """Rank by the app's scores in the log, as `mixed` does: without a score counts as the middle, ties as logged.
-
-    Parameters
-    ----------
-    log
-        The log, whose candidates are in the order of the app's list.
+class _LoggedScores(Ranker):
+    """The order by the app's scores in the log, as for `mixed`: without a score in the middle, ties as logged.
 
     >>> from peekrank.evaluation.log import log_from_records
     >>> fields = {"k": 1, "candidates": ["a", "b", "c", "d"], "position": [0, 1, 2, 3]}
-    >>> by_logged_scores(log_from_records([{"event": "1", **fields, "score": [0.1, None, 0.2, 0.9]}])).ranks
+    >>> _LoggedScores().ranks(log_from_records([{"event": "1", **fields, "score": [0.1, None, 0.2, 0.9]}]))
     array([3, 1, 2, 0])
     """
-    return rank_log(_LoggedScores(), log)
-
-
-class _LoggedScores(Ranker):
-    """The app's own order."""
 
     name = SCORE
 
@@ -263,19 +253,14 @@ class _LoggedScores(Ranker):
         )
 
 
-def by_feature(log: Log, text: str) -> Policy:
-    """Rank by a feature, the highest first; `text` is ``feature:N`` with N from 1.
+class _Feature(Ranker):
+    """The order by a feature, the highest first; `text` is ``feature:N`` with N from 1.
 
     >>> from peekrank.evaluation.log import log_from_records
     >>> fields = {"k": 1, "candidates": ["a", "b"], "position": [0, 1], "features": [[1, -3], [2, -4]]}
-    >>> by_feature(log_from_records([{"event": "1", **fields}]), "feature:1").ranks
+    >>> _Feature("feature:1").ranks(log_from_records([{"event": "1", **fields}]))
     array([1, 0])
     """
-    return rank_log(_Feature(text), log)
-
-
-class _Feature(Ranker):
-    """The order by a feature, the highest first."""
 
     needs_order = False
 
