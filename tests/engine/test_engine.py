@@ -126,6 +126,20 @@ def test_relevance_above_the_learners_grades_is_rejected() -> None:
         simulate(RTop1F(DCG(), horizon=9), fixed_items([[0, 3]]), k=1, measure=DCG())
 
 
+@pytest.mark.parametrize(
+    ("sizes", "message"),
+    [
+        ({"m": 0, "k": 1}, "m = 0: must be a whole number"),
+        ({"m": 2.5, "k": 1}, "m = 2.5: must be a whole number"),
+        ({"m": 3, "k": 0}, "k = 0: must be a whole number"),
+        ({"m": 3, "k": 1, "d": -1}, "d = -1: must be a whole number"),
+    ],
+)
+def test_impossible_sizes_are_named(sizes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Agent(Uniform(), **sizes)
+
+
 def test_lists_of_different_lengths_are_rejected() -> None:
     uneven = Rounds(np.empty((3, 0), np.float32), np.zeros(3, np.uint8), np.array([0, 1, 3]))
     with pytest.raises(ValueError, match="lists of 1 to 2 items: all must have the same length"):

@@ -155,3 +155,18 @@ def test_advice_has_it_beside_the_bound() -> None:
     assert 40 < advice.bound / advice.lower_bound < 70
     assert "limit: no learner can guarantee less than 39.5" in str(advice)
     assert advise("p@2", m=10, k=1).lower_bound is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((0, 1, 10, 2), "m = 0"),
+        ((4, 5, 10, 2), "k = 5"),
+        ((4, 0, 10, 2), "k = 0"),
+        ((4, 1, 0, 2), "horizon = 0"),
+        ((4, 1, 10, 1), "grades = 1"),
+    ],
+)
+def test_impossible_problems_are_refused(arguments: tuple[int, int, int, int], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        lower_bound("dcg", *arguments)
