@@ -204,7 +204,7 @@ def _percent(share: float | None) -> str:
 
 
 def _number(value: float | None) -> str:
-    return "–" if value is None else f"{value:.3f}"
+    return "–" if value is None else f"{value:.3f}".replace("-", "−")
 
 
 def _signed(value: float) -> str:
