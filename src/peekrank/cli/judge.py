@@ -9,7 +9,7 @@ import typer
 from rich.text import Text
 
 from peekrank._util.text import pluralize
-from peekrank.cli._options import JsonFile, Seed
+from peekrank.cli._options import Imports, JsonFile, Seed, import_all
 from peekrank.cli._outputs import check_outputs, echo, write_json
 from peekrank.cli._tables import TerminalTable
 from peekrank.cli._verbosity import configure_output
@@ -55,6 +55,7 @@ def command(
     alpha: Annotated[float, typer.Option(help="Error probability of each interval.")] = 0.05,
     seed: Seed = 0,
     json_file: JsonFile = None,
+    imports: Imports = None,
 ) -> None:
     """Choose the documents to have judged next, and say from judgements which of two runs is better.
 
@@ -68,6 +69,7 @@ def command(
     from peekrank.measures import measure as measure_named
 
     check_int("--budget", budget, 0)
+    import_all(imports)
     goal = measure_named(measure)
     configure_output(json_file)
     read = [one, other, *([predictions] if predictions else [])]
