@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from peekrank import DCG, Comparison
+from peekrank.evaluation.comparison.evidence import CHECK_SCALE
 from peekrank.evaluation.evaluation import evaluate_log
 from peekrank.evaluation.jsonl import LogWriter
 from peekrank.evaluation.log import read_log
@@ -86,6 +87,11 @@ def test_forged_comparisons_are_rejected_or_harmless() -> None:
     forged = json.dumps({**json.loads(text), "planned": [1.0, 1.0, 0.0, 40.0, 40.0]}).encode()
     with pytest.raises(ValueError, match="the sums of its forecast do not match its lists"):
         Comparison.load(magic + hashlib.sha256(forged).hexdigest().encode() + b"\n" + forged)
+    value = json.loads(text)
+    value["evidence"]["totals"][CHECK_SCALE] = 0.0
+    forged = json.dumps(value).encode()
+    comparison = Comparison.load(magic + hashlib.sha256(forged).hexdigest().encode() + b"\n" + forged)
+    assert comparison.verdict().check is None
     for _ in range(300):
         value = json.loads(text)
         spot: Any = value

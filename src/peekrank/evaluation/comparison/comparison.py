@@ -326,7 +326,7 @@ class Comparison:
     def _check(self, low: float, high: float) -> Check | None:
         """Return the check of the assumptions, if there are observations."""
         totals = self._evidence.totals
-        if totals[CHECKS] == 0:
+        if totals[CHECKS] == 0 or totals[CHECK_SCALE] == 0:
             return None
         ends = np.array(interval_of_mean(self._evidence.check, self.settings.alpha)) * totals[CHECK_SCALE]
         least, most = float(ends[0]), float(ends[1])
