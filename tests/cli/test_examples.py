@@ -85,8 +85,10 @@ def test_examples_run_as_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     Path("train.txt").write_text(letor_text(30, seed=0))
     Path("test.txt").write_text(letor_text(20, seed=1))
     Path("votes.soc").write_text("# NUMBER ALTERNATIVES: 4\n2: 1,2,3,4\n1: 3,1,2,4\n")
-    Path("shop.csv").write_text("search,sku,sold,price\nshoes,a7,1,10\nshoes,b1,0,5\nhats,c3,2,20\nhats,d4,0,8\n")
-    Path("new.csv").write_text("search,sku,price\nshoes,a7,10\nshoes,b1,5\n")
+    Path("shop.csv").write_text(
+        "search,sku,sold,price,bm25\nshoes,a7,1,10,3\nshoes,b1,0,5,2\nhats,c3,2,20,7\nhats,d4,0,8,1\n"
+    )
+    Path("new.csv").write_text("search,sku,price,bm25\nshoes,a7,10,3\nshoes,b1,5,2\n")
     Path("shown.csv").write_text(
         "visit,sku,rank,click,p\n1,tea,1,1,0.6\n1,milk,2,,0.4\n2,tea,2,,0.6\n2,milk,1,0,0.4\n"
     )

@@ -15,6 +15,7 @@ from helpers.documents import letor_text
 from helpers.services import HOME, service
 from helpers.traffic import live
 from peekrank.cli.app import COMMANDS, command_module, command_named
+from peekrank.evaluation.trec import write_run
 from peekrank.service.config.holdout import HoldoutConfig
 
 ASKED = {
@@ -30,6 +31,7 @@ ASKED = {
     "monitor": ["log.parquet"],
     "game": ["--m 2", "dcg --m 2 --k 1", "ndcg --m 2 --k 1 --best-factor", "apple-tasting"],
     "log audit": ["log.db"],
+    "judge": ["today.run new.run --qrels judged.qrels"],
 }
 QUIET = {
     "train": "train.txt --rounds 50 --runs 1 --out trained-quietly",
@@ -54,11 +56,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         it.close()
         for seed, name in enumerate(["train.txt", "test.txt"]):
             Path(name).write_text(letor_text(20, seed))
+        for name, documents in (("today", "abc"), ("new", "cbd")):
+            write_run(Path(f"{name}.run"), {"q": list(documents)})
         for line in (
             "train train.txt --rounds 50 --runs 1",
             "simulate doubtsort uniform --horizon 50 --runs 3 --out simulated",
             "simulate uniform --k 3 --horizon 200 --runs 1 --out logged --log log.parquet",
             "log export log.db home held.parquet",
+            "judge today.run new.run --qrels judged.qrels --budget 2",
         ):
             assert peekrank(*line.split()).exit_code == 0
         Path("example.toml").write_text(

@@ -205,7 +205,7 @@ class Advice:
                 f"{self.hedged} if you do not know which; no bound of its own; fixed items",
             )
         if self.scored is not None:
-            yield "learner", f"{self.scored} if your app has a score to start from; items may come and go"
+            yield "learner", f"{self.scored} if your app has a score to start from"
         if self.learner is None:
             yield "learner", "none"
 

@@ -55,7 +55,7 @@ peekrank train train.txt --test test.txt
 # Compare three learners.
 peekrank train train.txt ridge rtopkf uniform --test test.txt --out three
 # Start from the scores of the ranker you have.
-peekrank train shop.csv --relevance sold --query search --score bm25 --out learned
+peekrank train shop.csv --relevance sold --query search --id sku --score bm25 --out two
 # Train on a table.
 peekrank train shop.csv --relevance sold --query search --id sku --out shop"""
 JSON_KEYS = {

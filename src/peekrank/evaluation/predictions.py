@@ -49,8 +49,8 @@ def adjust_means(
     >>> rows = Rows(np.arange(0, 401, 2), np.full(400, 0.5), gain, np.zeros(400, np.int64), np.ones(200, int), 1.0)
     >>> out = np.full(400, 0.5)
     >>> adjust_means(rows, predictions, np.zeros(1), np.zeros(1), np.zeros(4), out)
-    >>> out[-4:].round(1)
-    array([0. , 1. , 1. , 0. ])
+    >>> out[-4:].round(1).tolist()
+    [0.0, 1.0, 1.0, 0.0]
     """
     for t in range(len(rows.seen)):
         average, slope = 0.0, 0.0

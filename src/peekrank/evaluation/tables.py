@@ -56,8 +56,8 @@ class TableLog(NamedTuple):
 def parse_columns(text: str) -> dict[str, str]:
     """Parse ``event=session,item=sku``, or a TOML file with such names under ``[columns]``.
 
-    >>> parse_columns("event=session, item=sku, features=price+age")
-    {'event': 'session', 'item': 'sku', 'features': 'price+age'}
+    >>> parse_columns("event=session, item=sku, reward=clicked")
+    {'event': 'session', 'item': 'sku', 'reward': 'clicked'}
     """
     if text.endswith(".toml"):
         try:

@@ -47,8 +47,8 @@ def make_learner(text: str, rounds: int, high: float = 1) -> Learner:
 
     >>> make_learner("from_paper:surrogate=kl", 1000).gamma.__round__(3)
     0.1
-    >>> make_learner("mixed", 1000, high=4)
-    Mixed(high=4)
+    >>> make_learner("mixed", 1000, high=4).high
+    4
     """
     name, known = text.partition(":")[0], _learners()
     if name in LEARNERS and name not in known:
