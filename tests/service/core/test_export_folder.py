@@ -66,10 +66,12 @@ def test_a_folder_grows_with_the_log(where: str, tmp_path: Path, request: pytest
         if n in (2, 4):
             later(clock, days=n - 1)
         for slot in names:
+            closed = closed_events(it, slot)
             done = export_to_folder(log, slot, folder, candidates=30)
             total += done.decisions
             assert done.missing is None
-            assert (done.waiting > 0) == (len(closed_events(it, slot)) < len(export_log(log, slot).k))
+            if closed == closed_events(it, slot):  # the service closed none meanwhile
+                assert (done.waiting > 0) == (len(closed) < len(export_log(log, slot).k))
         resumed += Export(
             log, "home", int(max(f.stem.split("-")[4] for f in folder.rglob("*slot=home/*.parq*")))
         ).first
