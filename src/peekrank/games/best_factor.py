@@ -37,11 +37,12 @@ FORMAT = "peekrank best factor 1"
 MAX_ITEMS = 5
 PROGRAMS = 200  # by default
 _NEAR = 1e-5  # bounds that are this close need no further cell
-_GRID, _CUT_DIGITS = 8, 6  # directions of cuts are multiples of 1 / 8, or have six digits
+_GRID = 8  # directions of cuts are multiples of 1 / 8
+_FURTHER = 0.3  # weight of an item more in a flag, where directions are compared
 _ROUNDS = 3  # of the search for an adversary
+_STARTS = {0, 1, 2, 3, *(n << i for i in range(1, 10) for n in (2, 3))}  # numbers of cuts before the search
 _DENOMINATORS = (12, 120, 5040)
 _DIGITS = 12  # of numbers in a certificate
-_THIN = 1e-6  # relative width below which flags do not differ
 _TINY = 1e-9  # tolerance of the checker
 
 
@@ -62,8 +63,7 @@ class Cell(NamedTuple):
 
     The cell is where ``cuts @ flag >= 0``. `path` has the numbers of the cuts of the search, from 1, negative for
     the other side. `multipliers` prove the value: a row per ranking, a column per cut. `rivals` are the flags of
-    the worst distributions times their probabilities, one row per ranking. `stalled` counts the last cuts that did
-    not raise the value.
+    the worst distributions times their probabilities, one row per ranking.
     """
 
     value: float
@@ -72,7 +72,6 @@ class Cell(NamedTuple):
     mixed: Floats
     multipliers: Floats
     rivals: Floats
-    stalled: int = 0
 
 
 @dataclass(frozen=True)
@@ -210,10 +209,12 @@ class _Search:
 
     def __init__(self, gain: Floats, rankings: Ints, relevance: Ints, k: int, grades: int) -> None:
         m = rankings.shape[1]
-        self.gain, self.flags, self.k = gain, products(relevance, k, grades), k
+        self.gain, self.flags = gain, products(relevance, k, grades)
         means = np.zeros((m, self.flags.shape[1]))
         means[:, : m * (grades - 1)] = np.kron(np.eye(m), np.arange(1, grades))
         self.total = means.sum(axis=0)  # maps a flag to the mean sum of all grades
+        self.scale = _FURTHER ** (m - 1 - np.log(self.flags.sum(axis=0)) / np.log(grades))
+        self.size, self.free = self._size(relevance)
         self.cuts: list[Floats] = []
         order = means[:-1] - means[1:]  # items can be numbered by their means
         self.cells = [(0.0, 0, self._cell(order, ()))]
@@ -231,7 +232,7 @@ class _Search:
         while self.programs < programs and self.adversary.value - self.lower > _NEAR:
             worst = self.cells[0][2]
             cut, flag = self._separate(worst)
-            if len(self.cuts) in {0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024}:
+            if len(self.cuts) in _STARTS:
                 self._improve(flag)
             self.cuts.append(cut)
             halves = []
@@ -242,8 +243,6 @@ class _Search:
                 cell = cell._replace(multipliers=np.pad(worst.multipliers, ((0, 0), (0, 1))))
                 with suppress(UndecidedError):
                     cell = self._cell(cuts, path)
-                if cell.value < worst.value + _NEAR:
-                    cell = cell._replace(stalled=worst.stalled + 1)
                 halves.append((cell.value, sign * len(self.cuts), cell))
             heapreplace(self.cells, halves[0])
             heappush(self.cells, halves[1])
@@ -292,30 +291,34 @@ class _Search:
         rivals = np.maximum(-worst, 0).reshape(n, outcomes) @ self.flags
         return Cell(max(0.0, value), cuts, path, mixed, multipliers, rivals)
 
-    def _separate(self, cell: Cell) -> tuple[Floats, Floats]:
-        """Return a cut through the flags of the worst distributions of a cell, and their mean.
+    def _size(self, relevance: Ints) -> tuple[Floats, Floats]:
+        """Return what maps a flag to its size, and the projection onto the flags of size 0.
 
-        It is across their widest direction. If all-relevant lists earn nothing either, as for the area under the
-        curve, their probability is free as well. With two or more answers it then goes through the flag of these
-        lists, and, after cuts that raised nothing, across the next directions in turn.
+        The size is the mean number of pairs of unequal grades if lists without such pairs earn nothing, as for the
+        area under the curve, and flags tell this number. Otherwise it is the mean sum of all grades.
         """
-        mass = cell.rivals @ self.total
+        unequal = (relevance[:, :, None] < relevance[:, None]).sum(axis=(1, 2))
+        size = np.rint(np.linalg.lstsq(self.flags, unequal)[0])
+        if np.array_equal(self.flags @ size, unequal) and np.array_equal(self.gain.any(axis=0), unequal > 0):
+            basis = np.linalg.qr(self.flags[unequal == 0].T)[0]
+            return size, basis @ basis.T
+        return self.total, np.zeros((len(size), len(size)))
+
+    def _separate(self, cell: Cell) -> tuple[Floats, Floats]:
+        """Return a cut through the flags of size 0 and the mean of a cell's worst flags, and this mean.
+
+        It is across the direction in which these flags, divided by their sizes, differ most.
+        """
+        mass = cell.rivals @ self.size
         used = mass > _TINY
         flags, mass = cell.rivals[used] / mass[used, None], mass[used] / mass[used].sum()
         mean: Floats = mass @ flags
-        free = self.flags[~self.gain.any(axis=0)]  # of outcomes that earn nothing, whose probability is free
-        apart, through = flags - mean, len(free) > 0 and self.k > 1
-        if through:
-            basis = np.linalg.qr(np.vstack([mean, free]).T)[0]
-            apart -= apart @ basis @ basis.T
-        _, widths, directions = np.linalg.svd(apart * np.sqrt(mass)[:, None], full_matrices=False)
-        wide = max(1, int(np.count_nonzero(widths > _THIN * widths[0]))) if through else 1
-        spread = directions[cell.stalled % wide]
-        spread /= np.abs(spread).max()
-        if through:
-            return spread.round(_CUT_DIGITS), mean
-        direction = np.round(spread * _GRID) / _GRID
-        return direction - np.round(mean @ direction, 6) * self.total, mean
+        apart = (flags - mean) * np.sqrt(mass)[:, None]
+        apart = (apart - apart @ self.free) * self.scale
+        spread = np.linalg.svd(apart, full_matrices=False)[2][0] * self.scale
+        direction = np.round(spread / np.abs(spread).max() * _GRID) / _GRID
+        direction -= direction @ self.free
+        return np.round(direction - np.round(mean @ direction, 6) * self.size, _DIGITS), mean
 
     def _first_adversary(self, rankings: Ints, relevance: Ints) -> Adversary:
         """Return the best adversary that treats all items alike, or a better one with two rankings."""
