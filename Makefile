@@ -20,7 +20,7 @@ demo: $(RUNS)  ## set up, rank ten items from one answer per round, write peekra
 test: lint  ## set up, then everything that CI runs; 10 minutes on two cores
 	$(MAKE) --jobs 2 --no-print-directory types imports tests site
 
-check: lint  ## set up, then all tests but those that are slow, open a browser or start Ray; 4 minutes on two cores
+check: lint  ## set up, then all tests but those that are slow, open a browser or start Ray; 5 minutes on two cores
 	$(PYTEST) $(QUICK)
 
 # pip would compile bytecode on one processor: the demo leaves that to the first import, the tests use all processors.

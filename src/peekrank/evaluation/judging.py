@@ -97,14 +97,14 @@ def make_pool(one: Run, other: Run, measure: Measure, *, max_grade: int = 1) -> 
     for missing, name in ((set(one) - set(other), "second"), (set(other) - set(one), "first")):
         if missing:
             raise ValueError(f"the {name} run has no query '{min(missing)}'; both need the same queries")
-    places: dict[tuple[str, str], list[int]] = {}
+    positions: dict[tuple[str, str], list[int]] = {}
     for side, run in enumerate((one, other)):
         for query, documents in run.items():
             for rank, document in enumerate(documents):
-                places.setdefault((query, document), [longest, longest])[side] = rank
+                positions.setdefault((query, document), [longest, longest])[side] = rank
     discounts = np.append(discount, 0.0)
-    chosen = sorted(pair for pair, ranks in places.items() if discounts[ranks].any())
-    ranks = np.array([places[pair] for pair in chosen], np.int64).reshape(-1, 2)
+    chosen = sorted(pair for pair, ranks in positions.items() if discounts[ranks].any())
+    ranks = np.array([positions[pair] for pair in chosen], np.int64).reshape(-1, 2)
     weights = discounts[ranks.T] / len(one)
     if not np.any(weights[0] != weights[1]):
         raise ValueError(f"both runs rank alike, as far as {measure} counts; no judgement can tell them apart")
